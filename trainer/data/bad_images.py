@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trainer.errors import ContentError, UserError, some
+from trainer.errors import ContentError, some
 
 MOST_LISTED = 200
 """A manifest lists the reasons of at most so many images."""
@@ -30,11 +30,11 @@ class BadImages:
             return
         reason = self.reasons[names[0]]
         if not self.most_share:
-            raise UserError(reason + (f" (as for {some(names[1:])})" if names[1:] else ""))
+            raise ContentError(reason + (f" (as for {some(names[1:])})" if names[1:] else ""))
         share = len(names) / max(1, self.n_images)
-        raise UserError(
+        raise ContentError(
             f"{len(names):,} of {self.n_images:,} images ({share:.1%}) cannot be used, and max_bad_share is "
-            f"{self.most_share:g}: {some(names)}; {reason}"
+            f"{self.most_share:g}: {some(names)}. The first: {reason}"
         )
 
     def listed(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trainer.data import tfrecords
 from trainer.data.prepared_data import PREPARE_AGAIN, Manifest
 from trainer.data.settings import CACHES
-from trainer.errors import UserError, check_choice
+from trainer.errors import ContentError, PlaceError, SettingError, check_choice
 from trainer.machine import runtime
 from trainer.machine.progress import LOG_EVERY_S, Tracker
 
@@ -184,7 +184,7 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
     size = f"{split}: {n_bytes / 1e9:.1f} GB of decoded images"
     room = f"{available / 1e9:.1f} GB of memory are available"
     if cache == "memory" and n_bytes > available:
-        raise UserError(f"{size}, but {room}; set cache to disk or auto, or use a machine with more memory")
+        raise SettingError(f"{size}, but {room}. Set cache to disk or auto, or use a machine with more memory")
     if cache == "memory" or (cache == "auto" and n_bytes + reserve_bytes <= available):
         if n_bytes >= WORTH_SAYING_BYTES:
             print(f"{size} in memory", flush=True)
@@ -200,12 +200,12 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
-            raise UserError(
+            raise PlaceError(
                 f"{size}: no space left for them in {folder} ({error.strerror}), and {room}, of which "
-                f"{reserve_bytes / 1e9:.2f} are reserved for the network; free some, or set TMPDIR to a folder "
+                f"{reserve_bytes / 1e9:.2f} are reserved for the network. Free some, or set TMPDIR to a folder "
                 "on another disk"
             ) from None
-        print(f"{size} in a temporary file in {folder}; {room}", flush=True)
+        print(f"{size} in a temporary file in {folder} ({room})", flush=True)
         return np.memmap(file, np.uint8, "r+", shape=(n_bytes,)) if n_bytes else np.empty(0, np.uint8)
 
 
@@ -226,8 +226,8 @@ def _fill(
                 indices = batch["index"]
                 unknown = indices[(indices < 0) | (indices >= count)]
                 if unknown.size:
-                    raise UserError(
-                        f"{folder} has {count} images in {split}, but a record is number {unknown[0]}; "
+                    raise ContentError(
+                        f"{folder} has {count} images in {split}, but a record is number {unknown[0]}: "
                         f"{PREPARE_AGAIN}"
                     )
                 stimulus[indices], density[indices] = batch["stimulus"], batch["density"]
@@ -238,14 +238,14 @@ def _fill(
                     done = min(int(times_seen.sum()), count)
                     tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
         except tf.errors.OpError as error:
-            raise UserError(
-                f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}); {PREPARE_AGAIN}"
+            raise ContentError(
+                f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}): {PREPARE_AGAIN}"
             ) from None
     wrong = np.flatnonzero(times_seen != 1)
     if wrong.size:
-        raise UserError(
+        raise ContentError(
             f"the shards of {split} in {folder} hold image {wrong[0]} of {count} {times_seen[wrong[0]]} times "
-            f"instead of once ({wrong.size} such images); {PREPARE_AGAIN}"
+            f"instead of once ({wrong.size} such images): {PREPARE_AGAIN}"
         )
 
 

@@ -121,15 +121,15 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int], as_seen: bool) -
     if max(abs(levels.shape[0] - height * ratio), abs(levels.shape[1] - width * ratio)) > 1:
         raise ContentError(
             f"{member.origin} is {levels.shape[0]} x {levels.shape[1]} pixels (height x width), but its "
-            f"image is {height} x {width}, another aspect ratio; replace it by the map of this image"
+            f"image is {height} x {width}, another aspect ratio: replace it by the map of this image"
         )
     if not levels.any():
         raise ContentError(
-            f"{member.origin} is empty, all its pixels are 0; replace it, or remove it with its image"
+            f"{member.origin} is empty, all its pixels are 0: replace it, or remove it with its image"
         )
     if as_seen and levels.min() == levels.max():
         raise ContentError(
-            f"{member.origin} says nothing about where people looked, all its pixels are {levels.max()}; replace "
+            f"{member.origin} says nothing about where people looked, all its pixels are {levels.max()}: replace "
             "it, or remove it with its image"
         )
     return levels
@@ -168,13 +168,13 @@ def _only_levels(rgba: Pixels, origin: str) -> Pixels:
     if _differs(np.ptp(seen, axis=1)):
         raise ContentError(
             f"{origin} is coloured, and the colours of a heat map are no density: blue and red of the palette jet "
-            "have one grey level; export plain grey maps, white where people looked most"
+            "have one grey level. Export plain grey maps, white where people looked most"
         )
     grey: Pixels = colors.max(axis=2)
     if is_varied and _differs(grey - grey.astype(np.uint16) * alpha // 255):
         raise ContentError(
-            f"{origin} is grey and transparent, and its transparency says something else than its grey levels; "
-            "export it without transparency"
+            f"{origin} is grey and transparent, and its transparency says something else than its grey levels. "
+            "Export it without transparency"
         )
     return grey
 
@@ -202,7 +202,7 @@ def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
             pixels = np.asarray(picture.convert("RGB" if channels == 3 else "L"))
     except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
         raise ContentError(
-            f"{member.origin} does not decode as an image ({first_line(error)}); download or export it again"
+            f"{member.origin} does not decode as an image ({first_line(error)}): download or export it again"
         ) from None
     return pixels.reshape(*pixels.shape[:2], channels), kind
 
@@ -262,11 +262,11 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int], as_seen: bool =
         raise ContentError(
             f"{source.origin} has {gaze.n_outside} of {len(gaze.points) + gaze.n_outside} fixations outside of "
             f"its image of {size[0]} x {size[1]} pixels (height x width): it is of another image, or of one of "
-            "another size; replace it, or remove it with its image"
+            "another size. Replace it, or remove it with its image"
         )
     if not len(gaze.points):
         blinks = f", only {gaze.n_blinks} positions that are not numbers" if gaze.n_blinks else ""
-        raise ContentError(f"{source.origin} has no fixation{blinks}; remove it with its image")
+        raise ContentError(f"{source.origin} has no fixation{blinks}: remove it with its image")
     return gaze
 
 
@@ -278,7 +278,7 @@ def _read_file(member: Member, size: tuple[int, int], as_seen: bool) -> Gaze:
         levels = _without_neighbours(levels)
     if not is_points(levels):
         raise ContentError(
-            f"{member.origin} is a density in the place of fixations; put it into a folder of maps, or remove it"
+            f"{member.origin} is a density in the place of fixations: put it into a folder of maps, or remove it"
         )
     return _marked(levels, size)
 

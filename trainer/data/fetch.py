@@ -17,7 +17,7 @@ from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
 from trainer.datasets.table import HASH, Dataset
-from trainer.errors import UserError, visible
+from trainer.errors import ContentError, PlaceError, UserError, visible
 from trainer.io import files
 from trainer.io.files import is_taken, replacing
 from trainer.machine.package_version import code_version
@@ -68,7 +68,7 @@ def fetch_dataset(
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
     if is_taken(output):
-        raise UserError(f"{output} exists already; remove it, or name another folder")
+        raise PlaceError(f"{output} exists already. Remove it, or name another folder")
     with replacing(output, last=MANIFEST) as partial, files.folder_beside(output) as folder:
         partial.mkdir()
         with at.open(folder, cache_dir) as source:
@@ -109,8 +109,8 @@ def _find_images(
     except UserError as error:
         if not config.source or isinstance(error, archive_files.DamagedArchiveError):
             raise
-        raise UserError(
-            f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "
+        raise ContentError(
+            f"{error} ({source.name} was read as the dataset {config.dataset}. Recordings of your own are the "
             f"dataset {CUSTOM})"
         ) from None
     if config.source == SAMPLE:  # the number of its images is fixed

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 
 from trainer.data.source_layout import FIXATION_VARIABLES, MAX_POINT_SHARE, Fixations, Gaze, Size
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError
 
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
@@ -143,7 +143,7 @@ def _fits(stated: tuple[float, float], size: Size) -> bool:
 def _other_size(file: _File, shape: tuple[float, ...], size: Size) -> ContentError:
     return ContentError(
         f"{file.origin} is of an image of {' x '.join(f'{side:g}' for side in shape)} pixels (height x width), "
-        f"but its image is {size[0]} x {size[1]}; replace one of the two"
+        f"but its image is {size[0]} x {size[1]}. Replace one of the two"
     )
 
 
@@ -172,7 +172,7 @@ def _in_image(points: Points, observers: Observers, expected: Size | None, origi
     if expected and not _fits(expected, size):
         raise ContentError(
             f"{origin} are of an image of {expected[0]} x {expected[1]} pixels (height x width), but its image is "
-            f"{size[0]} x {size[1]}; take the images as the authors publish them"
+            f"{size[0]} x {size[1]}. Take the images as the authors publish them"
         )
     return Gaze.inside(points, observers, size)
 
@@ -218,7 +218,7 @@ def _read_pascals(files: Mapping[str, _File]) -> dict[str, Fixations]:
     from 1 (pysaliency, external_datasets/pascal_s.py). `sizeData` has the height and the width of each image.
     """
     if "pascalfix.mat" not in files:
-        raise UserError("pascalSize.mat is there without pascalFix.mat; add that file of the authors")
+        raise ContentError("pascalSize.mat is there without pascalFix.mat. Add that file of the authors")
     file = files["pascalfix.mat"]
     matrices = _read_hdf5(file, "fixCell", _matrices)
     sizes: list[Size | None] = [None] * len(matrices)

@@ -23,7 +23,7 @@ from trainer.data.bad_images import BadImages
 from trainer.data.center_bias import CenterBias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError
 from trainer.io.files import write_array
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.network.preprocess import Frame
@@ -113,7 +113,7 @@ class Facts:
         if image.ground_truth != first.ground_truth:
             raise ContentError(
                 f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
-                "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
+                "a dataset must be fixated pixels, or all must be densities. Replace one of the two kinds"
             )
         twins = [self._first_copies.setdefault(key, (split, image.stimulus)) for key in (picture, image.digest)]
         twin_split, twin = next((each for each in twins if each[0] != split), twins[0])
@@ -121,7 +121,7 @@ class Facts:
             if is_own:
                 raise ContentError(
                     f"{twin} and {image.stimulus} are the same image, or copies of one that were scaled, "
-                    "compressed again, cropped or mirrored, one for training and one for validation; remove one "
+                    "compressed again, cropped or mirrored, one for training and one for validation. Remove one "
                     "of them, or put both into one split"
                 )
             self.n_copies += 1
@@ -239,10 +239,10 @@ def prepare_dataset(
             facts.counts[split] = len(split_items) - facts.n_bad[split]
             if not facts.counts[split]:
                 first = next(iter(bad.reasons.values()))
-                raise UserError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
+                raise ContentError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
     n_maps = sum(facts.counts.values())
     if (median_level := facts.median_levels / n_maps) > MOST_MEDIAN_LEVEL:
-        raise UserError(
+        raise ContentError(
             f"the {n_maps:,} maps are bright in most of their area (their medians are at {median_level:.0%} from "
             "black to white): are they black where people looked? Invert them, so that they are white there"
         )
@@ -274,7 +274,7 @@ def _prepare_one(
     ):
         if not levels.any():
             shrunk = f"the map of {item.stimulus.origin} is empty after shrinking it to {height} x {width} pixels"
-            return ContentError(f"{shrunk}; {remedy}")
+            return ContentError(f"{shrunk}: {remedy}")
     gaze = image.gaze or NO_GAZE
     stimulus = _rounded(Frame(image_size).image(image.stimulus))
     example = tfrecords.Example(

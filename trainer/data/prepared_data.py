@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from trainer.data.settings import CUSTOM
-from trainer.errors import UserError
+from trainer.errors import ContentError
 from trainer.io.files import StrPath, checked_json, read_json, write_json
 from trainer.places.file_names import SourceObject
 
@@ -137,11 +137,11 @@ class Manifest:
             UserError: the folder has no manifest, or one of another schema.
         """
         path = pathlib.Path(folder) / MANIFEST
-        remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
+        remedy = f"{folder} is not a prepared dataset. Make one with `python -m trainer fetch`"
         # The kinds of its values depend on its schema.
         fields = read_json(path, remedy, dict[str, Any], MOST_BYTES)
         if fields.get("schema") != cls.schema:
-            raise UserError(
+            raise ContentError(
                 f"{path} has schema {fields.get('schema')}, this version reads {cls.schema}: {PREPARE_AGAIN}"
             )
         manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
@@ -153,8 +153,8 @@ class Manifest:
         manifests = {name: cls.load(folder) for name, folder in folders.items()}
         for name, manifest in manifests.items():
             if not manifest.counts.get(manifest.held_out):
-                raise UserError(
-                    f"dataset {name} has no validation images ({manifest.counts}); prepare it with some"
+                raise ContentError(
+                    f"dataset {name} has no validation images ({manifest.counts}). Prepare it with some"
                 )
         return manifests
 
@@ -197,7 +197,7 @@ def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
             columns = ("image", "digest", "group", "hash", "recording")
             return [ListedImage(*(row[column] for column in columns)) for row in rows]
     except (OSError, KeyError, ValueError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
+        raise ContentError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
 
 
 def hashes_of(split: str) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, check
 from trainer.places.abstract_place import Place
 from trainer.places.places import source_places
 from trainer.settings.fields import check_ranges, setting
@@ -51,10 +51,10 @@ def parse_image_size(text: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text)
     if match is None:
-        raise UserError(f"image_size is {text!r}; write height x width in pixels, such as 240x320")
+        raise SettingError(f"image_size is {text!r}. Write height x width in pixels, such as 240x320")
     height, width = int(match[1]), int(match[2])
     if wrong := _wrong_size((height, width)):
-        raise UserError(f"image_size is {text}: {wrong}")
+        raise SettingError(f"image_size is {text}: {wrong}")
     return height, width
 
 
@@ -65,7 +65,7 @@ def _wrong_size(size: Sequence[int]) -> str:
     if any(side % 8 or side < 8 for side in size):
         near = "x".join(str(max(8, round(side / 8) * 8)) for side in size)
         return (
-            "the network halves its input three times, so height and width must be divisible by 8; the nearest "
+            "the network halves its input three times, so height and width must be divisible by 8. The nearest "
             f"size is {near}"
         )
     return ""
@@ -87,12 +87,14 @@ def parse_columns(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, _, name = (piece.strip() for piece in part.partition("="))
         if role not in COLUMNS:
-            raise UserError(f"columns names {role!r}; what a column may hold is: {', '.join(COLUMNS)}")
+            raise SettingError(f"columns names {role!r}. What a column may hold is: {', '.join(COLUMNS)}")
         if not name or role in named:
-            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy, each role once")
+            raise SettingError(
+                f"columns is {text!r}. Write pairs such as image=stimulus,x=gx,y=gy, each role once"
+            )
         named[role] = name
     if ("x" in named) != ("y" in named):
-        raise UserError(f"columns is {text!r}; name both x and y, or neither")
+        raise SettingError(f"columns is {text!r}. Name both x and y, or neither")
     return named
 
 
@@ -109,21 +111,21 @@ class FetchConfig:
     dataset: str = setting("salicon", "Name of a dataset in trainer/datasets/table.py.")
     source: str = setting(
         "",
-        "Location of the dataset: a folder or an archive, here or on gs://; an archive at an https:// address or "
-        "on Google Drive (drive:ID), several with spaces between them; `sample` to generate the sample dataset, "
-        "empty to download it from its public source.",
+        "Location of the dataset: a folder or an archive, here or on gs://, or an archive at an https:// address "
+        "or on Google Drive (drive:ID), several with spaces between them. `sample` generates the sample dataset. "
+        "Empty to download it from its public source.",
     )
-    image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
+    image_size: str = setting("", "Input size of the network, height x width in pixels. Empty for the dataset's.")
     allow_partial_data: bool = setting(
         False,
-        "Accept a number of images that differs from trainer/datasets/table.py; not needed for the sample "
+        "Accept a number of images that differs from trainer/datasets/table.py. Not needed for the sample "
         "dataset.",
     )
     max_bad_share: float = setting(
         0.01,
         "Largest share of unusable images, at least 0 and below 1: images that cannot be decoded, have a "
         "missing or empty map, or are in two splits. They are left out, and named with the reason in "
-        "manifest.json. For custom, and for public datasets with allow_partial_data; otherwise any bad image "
+        "manifest.json. For custom, and for public datasets with allow_partial_data. Otherwise any bad image "
         "is an error.",
         ge=0,
         lt=1,
@@ -132,7 +134,7 @@ class FetchConfig:
         False, "Also fetch from http:// addresses, whose content can be changed in transit."
     )
     max_examples: int = setting(
-        0, "Use at most this many images of each split, for quick trials; 0 uses all.", ge=0
+        0, "Use at most this many images of each split, for quick trials. 0 uses all.", ge=0
     )
     test_share: float = setting(
         0.0,
@@ -145,7 +147,7 @@ class FetchConfig:
     )
     columns: str = setting(
         "",
-        "custom: the names of the tables' columns, such as image=stimulus,x=gx,y=gy,observer=pid; also trial, "
+        "custom: the names of the tables' columns, such as image=stimulus,x=gx,y=gy,observer=pid. Also trial, "
         "time, duration, fixation (its number), valid, event, split and group. Write y=-NAME if y grows "
         "upwards, y=+NAME if downwards, image=@file or image=@folder if the name of each table or of its folder "
         "is that of its image. Tables without a column that is named here are left out. Empty to recognize common "
@@ -154,16 +156,16 @@ class FetchConfig:
     )
     coordinates: str = setting(
         "auto",
-        "custom: unit of the positions in tables: pixels, fraction (0 to 1), percent, thousandths; from the "
-        "centre with y upwards center-pixels, center-fraction (-0.5 to 0.5), center-norm (-1 to 1) or "
-        "center-height (in heights of the image or screen); degrees (from the centre, y downwards; needs "
-        "pixels_per_degree); or auto: by the columns' names and values, if these leave no doubt.",
+        "custom: unit of the positions in tables: pixels, fraction (0 to 1), percent, thousandths. From the "
+        "centre with y upwards: center-pixels, center-fraction (-0.5 to 0.5), center-norm (-1 to 1) or "
+        "center-height (in heights of the image or screen). degrees: from the centre, y downwards, with "
+        "pixels_per_degree. auto: by the columns' names and values, if these leave no doubt.",
         group=RECORDINGS,
         choices=COORDINATES,
     )
     screen_size: str = setting(
         "",
-        "custom: size of the screen, height x width in pixels, if positions are on the screen; empty if they are "
+        "custom: size of the screen, height x width in pixels, if positions are on the screen. Empty if they are "
         "on the image.",
         group=RECORDINGS,
         pattern=r"([1-9]\d{0,8}x[1-9]\d{0,8})?",
@@ -179,7 +181,7 @@ class FetchConfig:
     )
     blur_px: float = setting(
         0.0,
-        "custom: standard deviation of the Gaussian that turns fixations into a density, in pixels of the images; "
+        "custom: standard deviation of the Gaussian that turns fixations into a density, in pixels of the images. "
         "0 for one degree if pixels_per_degree is given, else 1/30 of the median image's longer side.",
         group=RECORDINGS,
         ge=0,
@@ -220,16 +222,19 @@ class FetchConfig:
         parse_columns(self.columns)
         check(
             self.coordinates != "degrees" or self.pixels_per_degree > 0,
-            "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
+            "coordinates is degrees, but pixels_per_degree is not given. Set it to the pixels of one degree",
+            SettingError,
         )
         check(
             self.image_on_screen != "fit" or bool(self.screen_size),
-            "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
+            "image_on_screen is fit, but screen_size is not given. Set it, such as 1080x1920",
+            SettingError,
         )
         check(
             (self.dataset, self.source) != (CUSTOM, SAMPLE),
-            f"{CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
+            f"{CUSTOM} is recordings of your own, but their source is {SAMPLE!r}. Give their folder, "
             "archive or address",
+            SettingError,
         )
 
     @property
@@ -254,9 +259,9 @@ class FetchConfig:
         for config in configs:
             for field in dataclasses.fields(config):
                 if field.name in cls.OF_RECORDINGS and getattr(config, field.name) != field.default:
-                    raise UserError(
+                    raise SettingError(
                         f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
-                        f"{config.dataset}; leave it out"
+                        f"{config.dataset}. Leave it out"
                     )
 
 
@@ -274,7 +279,7 @@ class HeldOutConfig:
     )
     test_source: str = setting(
         "",
-        "Location of the test set, of the same kinds as that of a dataset to train on, or `sample`; empty for the "
+        "Location of the test set, of the same kinds as that of a dataset to train on, or `sample`. Empty for the "
         "location in trainer/datasets/table.py.",
     )
 
@@ -286,5 +291,6 @@ class HeldOutConfig:
     def __post_init__(self) -> None:
         check(
             bool(self.test_dataset or not self.test_source),
-            f"test_source is {self.test_source!r}, but test_dataset is empty; name the dataset that it holds",
+            f"test_source is {self.test_source!r}, but test_dataset is empty. Name the dataset that it holds",
+            SettingError,
         )

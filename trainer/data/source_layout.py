@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import TEST
 from trainer.datasets.table import Dataset, FileRule
-from trainer.errors import ContentError, UserError, some
+from trainer.errors import ContentError, some
 from trainer.machine import untrusted
 from trainer.pictures import OTHER_SUFFIXES, SUFFIXES
 from trainer.places.archive_files import Member
@@ -235,7 +235,7 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
         splits |= untrusted.call(f"{UEYES}.read_splits", table.content(MOST_TABLE_BYTES), file=table.origin)
         unlisted = {key for key in stimuli if not splits.get(key)}
         for key in sorted(unlisted):
-            bad.add(key, f"{key!r} is not in {table.origin}, which splits the images; remove the image")
+            bad.add(key, f"{key!r} is not in {table.origin}, which splits the images: remove the image")
     bad.n_images = max(len(stimuli), len(maps), len(fixations))
     unusable = ambiguous | unlisted | _unpaired(stimuli, maps, fixations, bad)
     bad.check()
@@ -262,7 +262,7 @@ def _by_role(assigned: Assigned, bad: BadImages) -> tuple[dict[str, Files], set[
             bad.add(
                 file.name,
                 f"two files with the same name: {first.origin} and {member.origin} would both be the {role} of "
-                f"{file.key!r}; remove one of them",
+                f"{file.key!r}. Remove one of them",
             )
     return files, ambiguous
 
@@ -272,11 +272,11 @@ def _check_some(
 ) -> None:
     """Raise `UserError` if there are no images, or neither maps nor fixations."""
     archives = ", ".join(archive.name for archive in row.archives)
-    authors = f"; or give all archives of its authors ({archives})" if row.files else ""
+    authors = f", or give all archives of its authors ({archives})" if row.files else ""
     if not stimuli:
-        raise UserError(f"{source} has no stimuli: put images into a folder or archive named stimuli{authors}")
+        raise ContentError(f"{source} has no stimuli: put images into a folder or archive named stimuli{authors}")
     if not maps and not fixations:
-        raise UserError(
+        raise ContentError(
             f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named maps, or "
             f"fixations into one named fixations{authors}"
         )
@@ -295,9 +295,9 @@ def _unpaired(
         orphans = sorted(set(keys) - set(stimuli))
         others = f" (without an image: {some(list(map(repr, orphans)))})" if orphans else ""
         for key in incomplete:
-            bad.add(key, f"image without a {what}: {key!r}{others}; add it, or remove the image")
+            bad.add(key, f"image without a {what}: {key!r}{others}. Add it, or remove the image")
         for key in orphans[len(incomplete) :]:
-            bad.add(key, f"{what} without an image: {key!r}; add the image, or remove the {what}")
+            bad.add(key, f"{what} without an image: {key!r}. Add the image, or remove the {what}")
         unpaired.update(incomplete, orphans)
     return unpaired
 
@@ -318,7 +318,7 @@ def _read_matlab_file(member: Member) -> bytes:
     content = member.content(MOST_TABLE_BYTES)
     if content.startswith(MATLAB_7_3):
         raise ContentError(
-            f"{member.origin} is a file of MATLAB 7.3, which is not read; save it with -v7, the fixations in a "
+            f"{member.origin} is a file of MATLAB 7.3, which is not read. Save it with -v7, the fixations in a "
             f"variable named {' or '.join(FIXATION_VARIABLES)}"
         )
     return content
@@ -455,7 +455,7 @@ def about_map_folders(paths: Collection[str]) -> str:
         folder for folder in folders if MAP_WORDS.search(folder) and not folder_word(f"{folder}/", ROLES)
     )
     return (
-        f"; {some(alike)} {'look' if alike[1:] else 'looks'} like maps: move one folder into maps/"
+        f". {some(alike)} {'look' if alike[1:] else 'looks'} like maps: move one folder into maps/"
         if alike
         else ""
     )

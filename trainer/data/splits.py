@@ -21,7 +21,7 @@ import numpy as np
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.source_layout import KINDS, Item
 from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
-from trainer.errors import UserError, check, some
+from trainer.errors import ContentError, SettingError, check, some
 
 SEED = 42
 
@@ -80,8 +80,8 @@ def split_items(
     if split_method in ("given", "column"):
         for item, label in ordered:
             if not label:
-                raise UserError(
-                    f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
+                raise ContentError(
+                    f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}. Move it"
                 )
         split = {name: [item for item, label in ordered if label == name] for name in SPLITS}
         return keep_apart(split, row, test_share)
@@ -207,7 +207,8 @@ def check_kept_apart(items: Mapping[str, Sequence[Item]], source: str, test_shar
     check(
         not test_share or (n_test > 0 and n_valid > 0),
         f"{source} has {n_test + n_valid} validation images, of which test_share {test_share:g} keeps {n_test} "
-        f"apart as a test set and leaves {n_valid}; both need one: set another share, or add images",
+        f"apart as a test set and leaves {n_valid}. Both need one: set another share, or add images",
+        SettingError,
     )
 
 
@@ -228,10 +229,10 @@ def check_counts(
     text = f"{source} has " + " and ".join(f"{counts[split]} {KINDS[split]}" for split in used) + " images"
     if not all(counts[split] for split in used):
         remedy = ", move or label some as train or val, or use split=shuffle" if row.any_count else ""
-        raise UserError(f"{text}; add images{remedy}")
+        raise ContentError(f"{text}. Add images{remedy}")
     if any(counts[split] != complete[split] for split in used) and not (row.any_count or allow_partial_data):
         expected = " and ".join(str(complete[split]) for split in used)
-        raise UserError(f"{text}, the complete dataset has {expected}; add the rest, or set allow_partial_data")
+        raise ContentError(f"{text}, the complete dataset has {expected}. Add the rest, or set allow_partial_data")
 
 
 def only_tested(items: Split, row: Dataset) -> Split:

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from trainer.data.prepared_data import PREPARE_AGAIN, Manifest, shard_name
-from trainer.errors import UserError, first_line
+from trainer.errors import ContentError, first_line
 
 SHARD_BYTES = 96 * 10**6
 """Approximate size of a shard: large enough for sequential reading, small enough for several readers."""
@@ -241,9 +241,9 @@ def read_examples(folder: str | os.PathLike[str], split: str) -> Iterator[Exampl
             yield example
             count += 1
     if count != manifest.counts[split]:
-        raise UserError(
+        raise ContentError(
             f"the shards of {split} in {folder} hold {count:,} images, and the manifest says "
-            f"{manifest.counts[split]:,}; {PREPARE_AGAIN}"
+            f"{manifest.counts[split]:,}: {PREPARE_AGAIN}"
         )
 
 
@@ -260,8 +260,8 @@ def read_held_out(folder: str | os.PathLike[str]) -> Iterator[tuple[Example, Ori
         original = next(originals, None)
         if original is None or original.name != example.name:
             found = "nothing" if original is None else original.name
-            raise UserError(
-                f"{folder} has {found} where the original of {example.name} should be; {PREPARE_AGAIN}"
+            raise ContentError(
+                f"{folder} has {found} where the original of {example.name} should be: {PREPARE_AGAIN}"
             )
         yield example, original
 
@@ -286,7 +286,7 @@ def _read_records(path: pathlib.Path, deserialize: Callable[[bytes], Record]) ->
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
             yield deserialize(record)
     except (tf.errors.OpError, DecodeError, ValueError, IndexError, zlib.error) as error:
-        raise UserError(f"{path} is incomplete or damaged ({first_line(error)}); {PREPARE_AGAIN}") from None
+        raise ContentError(f"{path} is incomplete or damaged ({first_line(error)}): {PREPARE_AGAIN}") from None
 
 
 def _deserialize_original(record: bytes) -> Original:

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from trainer.datasets import servers
 from trainer.datasets.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError, MismatchError, PlaceError
 from trainer.io.files import read_json, remove, room_bytes, write_json
 from trainer.machine.progress import Tracker
 
@@ -92,8 +92,8 @@ def usable(root: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"the cache of downloads {root} cannot be used ({error.strerror or error}); name another folder with "
+        raise PlaceError(
+            f"the cache of downloads {root} cannot be used ({error.strerror or error}). Name another folder with "
             f"{VARIABLE}, or none with an empty one"
         ) from None
 
@@ -102,7 +102,7 @@ def copy_for(kept: Download | None, error: NoAnswerError) -> Download:
     """The copy, used for a server that does not answer, with a line that says so. Raises `error` without one."""
     if kept is None:
         raise error
-    print(f"{error}; the copy of {kept.time[:10]} in the cache is used", flush=True)
+    print(f"{error}. The copy of {kept.time[:10]} in the cache is used", flush=True)
     return kept
 
 
@@ -138,13 +138,13 @@ def _download(folder: pathlib.Path, server: Server, offer: Offer, digest: str) -
         _discard(folder)
         raise NoAnswerError(
             f"{offer.name} of {server.shown} arrived with checksum {found.crc32c}, its server says "
-            f"{offer.crc32c}: it was damaged in transit; try again"
+            f"{offer.crc32c}: it was damaged in transit. Try again"
         )
     if not _has_digest(found, digest):
         _discard(folder)
-        raise UserError(
+        raise MismatchError(
             f"{offer.name} of {server.shown} has {_digest(found, digest)}, but {digest} is published: "
-            "its authors packed it again, or it was changed on its way; try another network, or ask them. "
+            "its authors packed it again, or it was changed on its way. Try another network, or ask them. "
             "To take it as it is, pass the addresses of all archives of the dataset as source"
         )
     for path in folder.iterdir():
@@ -166,7 +166,7 @@ def _receive(server: Server, offer: Offer, partial: pathlib.Path) -> None:
             if attempt < servers.ATTEMPTS - 1:
                 time.sleep(servers.PAUSE_S * 2**attempt)
     raise NoAnswerError(
-        f"{server.shown} was not received: {cause}; what has arrived is kept, and the same command goes on"
+        f"{server.shown} was not received: {cause}. What has arrived is kept, and the same command goes on"
     )
 
 
@@ -194,9 +194,9 @@ def _check_room(server: Server, offer: Offer, partial: pathlib.Path, coming_byte
     room = room_bytes(partial.parent)
     if coming_bytes > room:
         _discard(partial.parent)
-        raise UserError(
+        raise PlaceError(
             f"{offer.name} of {server.shown} takes {coming_bytes / 1e9:.3g} GB more, but {partial.parent} has "
-            f"room for {room / 1e9:.3g}; free some, or set {VARIABLE} to a folder elsewhere"
+            f"room for {room / 1e9:.3g}. Free some, or set {VARIABLE} to a folder elsewhere"
         )
 
 
@@ -261,14 +261,14 @@ def _kept(folder: pathlib.Path) -> Download | None:
 def locked_folder(folder: pathlib.Path, other: str) -> Iterator[None]:
     """Make the folder, and keep other processes from it during the block.
 
-    If another process has it, a line says `other`, such as "another process downloads set.zip; waiting for it".
+    If another process has it, a line says `other`, such as "another process downloads set.zip. Waiting for it".
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        print(f"{other}; waiting for it", flush=True)
+        print(f"{other}. Waiting for it", flush=True)
         lock.acquire()
     try:
         yield

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from trainer.datasets import cache
 from trainer.datasets.servers import NoAnswerError, Server, server_of
 from trainer.datasets.table import DATASETS, Archive
-from trainer.errors import UnreachableError, UserError
+from trainer.errors import AmbiguousError, SettingError, UnreachableError
 from trainer.places.abstract_place import Place
 from trainer.places.buckets import MissingError
 from trainer.places.file_names import SourceObject
@@ -89,7 +89,7 @@ def check_source(places: Sequence[Place], allow_http: bool = False) -> None:
 def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
     """The archives that a dataset's authors, or somebody else, publish. Raises `UserError` if there are none."""
     if not row.archives:
-        raise UserError("your own recordings are not public; give their folder, archive or address")
+        raise SettingError("your own recordings are not public. Give their folder, archive or address")
     return Origin(row.archives, allow_http, row, by_hand)
 
 
@@ -136,8 +136,8 @@ def fetch_origin(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
         ]
     name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]
     if count > 1:
-        raise UserError(
-            f"{origin.source}: {count} archives have the name {name}; download them, rename one, and pass "
+        raise AmbiguousError(
+            f"{origin.source}: {count} archives have the name {name}. Download them, rename one, and pass "
             "their folder"
         )
     return downloads
@@ -153,5 +153,5 @@ def _by_hand(origin: Origin) -> Iterator[None]:
             raise
         names = ", ".join(archive.name for archive in origin.archives)
         page = f" from {origin.row.homepage}" if origin.row.homepage else ""
-        in_folder = f"or download {names} in a browser{page} into a folder, and pass the folder as source"
-        raise NoAnswerError(f"{error}; {origin.by_hand or in_folder}") from None
+        in_folder = f"Or download {names} in a browser{page} into a folder, and pass the folder as source"
+        raise NoAnswerError(f"{error}. {origin.by_hand or in_folder}") from None

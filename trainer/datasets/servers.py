@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer.errors import UnreachableError, UserError, shown
+from trainer.errors import SettingError, UnreachableError, UserError, shown
 from trainer.places.abstract_place import Place
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import MissingError, checksum_of, in_short
@@ -102,9 +102,9 @@ def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
     name = message.get_filename("") or next((each for each in names if archive_suffix(each)), names[0])
     if not archive_suffix(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
-        raise UserError(
+        raise SettingError(
             f"{address}: its file name {shown(name.partition('?')[0])!r} is not the plain name of an archive "
-            f"({', '.join(ARCHIVES)}); give the address of an archive, or download it and pass its path"
+            f"({', '.join(ARCHIVES)}). Give the address of an archive, or download it and pass its path"
         )
     return name
 
@@ -180,11 +180,11 @@ class Web:
         with response:
             host = shown(urllib.parse.urlsplit(response.url).hostname or "")
             if response.status_code == 416:
-                raise ChangedFileError(f"{self.shown} has another file than before; try again")
+                raise ChangedFileError(f"{self.shown} has another file than before. Try again")
             if response.status_code not in (200, 206):
                 raise NoAnswerError(f"{self.shown}: {host} answers {response.status_code}")
             if self.address.startswith("https://") and not (self._allow_http or _is_https(response)):
-                raise NoAnswerError(f"{self.shown} leads to an address without https; it is not followed")
+                raise NoAnswerError(f"{self.shown} leads to an address without https, so it is not followed")
             if _is_page(response):
                 raise self._page_error()
             yield response
@@ -198,7 +198,7 @@ class Web:
     def _page_error(self) -> NoAnswerError:
         return NoAnswerError(
             f"{self.shown} answers with a web page instead of an archive: it wants a login, the network does, or "
-            "this is the address of a page; open it in a browser"
+            "this is the address of a page. Open it in a browser"
         )
 
 
@@ -228,7 +228,7 @@ class Drive(Web):
     def _page_error(self) -> NoAnswerError:
         return NoAnswerError(
             f"{self.shown} on Google Drive is not shared with everybody, does not exist, or was downloaded too "
-            f"often today; download it in a browser, logged in: {self._page}"
+            f"often today. Download it in a browser, logged in: {self._page}"
         )
 
 
@@ -266,7 +266,7 @@ class Bucket:
         try:
             yield from self._place.parts(offer.size_bytes or 0, start, generation)
         except MissingError:
-            raise ChangedFileError(f"{self.address} has changed; try again") from None
+            raise ChangedFileError(f"{self.address} has changed. Try again") from None
 
 
 Server = Web | Bucket

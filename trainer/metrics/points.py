@@ -31,14 +31,14 @@ def count_points(points: Points, size: tuple[int, int]) -> npt.NDArray[np.int64]
 def flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArray[np.int64]:
     points = np.asarray(points)
     if points.ndim != 2 or points.shape[1] != 2 or not np.issubdtype(points.dtype, np.integer):
-        raise ValueError(f"{name} have shape {points.shape} and type {points.dtype}; they must be (n, 2) integers")
+        raise ValueError(f"{name} have shape {points.shape} and type {points.dtype}. They must be (n, 2) integers")
     if not len(points):
-        raise ValueError(f"{name} are empty; the metric needs at least one point")
+        raise ValueError(f"{name} are empty. The metric needs at least one point")
     outside = ((points < 0) | (points >= size)).any(axis=1)
     if outside.any():
         first = tuple(points[outside][0].tolist())
         raise ValueError(
-            f"{outside.sum()} of {len(points)} {name} are outside the {size} map; the first (y, x) is {first}"
+            f"{outside.sum()} of {len(points)} {name} are outside the {size} map. The first (y, x) is {first}"
         )
     return points[:, 0].astype(np.int64) * size[1] + points[:, 1]
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.refusals import refused
 from tests.small_sources import SIZE, density_map, files, point_map, save, stimulus, write_tree
 from trainer.data import fetch, prepared_data, splits
 from trainer.data.settings import FetchConfig
-from trainer.errors import UserError
+from trainer.errors import ContentError
 
 N = 40
 
@@ -78,7 +79,7 @@ def test_bad_images_are_listed_and_the_others_are_prepared_as_if_they_were_alone
 def test_too_many_bad_images_end_the_preparation_with_their_share_and_the_first_names(damaged, tmp_path):
     tree, reasons = damaged
     share = (len(reasons) - 1) / N
-    with pytest.raises(UserError, match=rf"6 of 40 images \(15\.0%\).*max_bad_share is {share:g}: 1\.png, "):
+    with refused(ContentError, "6 of 40", "max_bad_share", f"{share:g}", "1.png"):
         fetch.fetch_dataset(config(tree, max_bad_share=share), tmp_path / "set")
     assert not (tmp_path / "set").exists()
     fetch.fetch_dataset(config(tree, max_bad_share=len(reasons) / N), tmp_path / "set")
@@ -94,7 +95,7 @@ def test_an_image_of_a_table_that_does_not_decode_is_put_aside_with_its_rows(tmp
     manifest = fetch.fetch_dataset(config(tmp_path / "lab"), tmp_path / "set")
     assert list(manifest.bad_images) == ["7.png"]
     assert sum(manifest.counts.values()) == N - 1
-    assert any("fixations: 78;" in note for note in manifest.notes)
+    assert any("Fixations: 78." in note for note in manifest.notes)
 
 
 def test_a_bad_image_in_complete_data_of_authors_is_a_damaged_copy(tree, tmp_path):
@@ -102,7 +103,7 @@ def test_a_bad_image_in_complete_data_of_authors_is_a_damaged_copy(tree, tmp_pat
     for complete in (True, False):
         settings = config(tree, "osie", max_bad_share=0.5, allow_partial_data=not complete)
         if complete:
-            with pytest.raises(UserError, match=r"^image without a map: '3'"):
+            with refused(ContentError, "'3'"):
                 fetch.fetch_dataset(settings, tmp_path / "set")
         else:
             assert list(fetch.fetch_dataset(settings, tmp_path / "set").bad_images) == ["3"]
@@ -111,5 +112,5 @@ def test_a_bad_image_in_complete_data_of_authors_is_a_damaged_copy(tree, tmp_pat
 def test_a_split_without_an_image_that_can_be_used_is_refused(tree, tmp_path):
     for name in names_of("valid"):
         (tree / "stimuli" / name).write_bytes((tree / "stimuli" / name).read_bytes()[:-100])
-    with pytest.raises(UserError, match=f"none of the {len(names_of('valid'))} validation images"):
+    with refused(ContentError, len(names_of("valid"))):
         fetch.fetch_dataset(config(tree, max_bad_share=0.9), tmp_path / "set")

@@ -8,10 +8,12 @@ import sys
 import numpy as np
 import pytest
 
+from tests import refusals
 from tests.small_sources import density_map, files, save, stimulus, write_tar, write_tree
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
-from trainer.errors import UserError
+from trainer.errors import ContentError
+from trainer.places import archive_files
 
 
 @pytest.fixture
@@ -22,11 +24,11 @@ def tree(tmp_path):
 
 @pytest.fixture
 def refused(tmp_path):
-    """Checks that fetching a source fails with a message and leaves nothing."""
+    """Checks that fetching a source fails with a mistake that names values, and leaves nothing."""
 
-    def check(source, message, dataset="osie", **settings):
+    def check(kind, source, *named, dataset="osie", **settings):
         settings = {"image_size": "24x32", "allow_partial_data": True, **settings}
-        with pytest.raises(UserError, match=message):
+        with refusals.refused(kind, *named):
             fetch.fetch_dataset(
                 FetchConfig(dataset=dataset, source=str(source), **settings), tmp_path / "out" / "set"
             )
@@ -38,13 +40,13 @@ def refused(tmp_path):
 def test_recordings_of_ones_own_that_are_read_as_another_dataset(refused, tmp_path):
     save(tmp_path / "lab" / "images" / "pic00.jpg", stimulus(0, (48, 64)))
     (tmp_path / "lab" / "fixations.csv").write_text("image,x,y\npic00.jpg,3,4\n")
-    refused(tmp_path / "lab", r"lab was read as the dataset salicon; .* dataset custom", "salicon")
+    refused(ContentError, tmp_path / "lab", "salicon", "custom", dataset="salicon")
 
 
 def test_an_archive_that_is_damaged_after_its_first_files(refused, tree, tmp_path):
     archive = write_tar(tmp_path / "set.tar.gz", files(tree))
     archive.write_bytes(archive.read_bytes()[:-100])
-    refused(archive, r"set\.tar\.gz is incomplete or damaged")
+    refused(archive_files.DamagedArchiveError, archive, "set.tar.gz")
 
 
 def test_a_map_that_is_empty_after_shrinking(refused, tmp_path):
@@ -53,18 +55,19 @@ def test_a_map_that_is_empty_after_shrinking(refused, tmp_path):
     for index in range(7):
         save(tmp_path / "tree" / "stimuli" / f"{index}.png", stimulus(index, (240, 320)))
         save(tmp_path / "tree" / "maps" / f"{index}.png", faint)
-    refused(tmp_path / "tree", "8 x 16 pixels; use a larger image_size", image_size="8x16")
+    refused(ContentError, tmp_path / "tree", "8 x 16", "image_size", image_size="8x16")
 
 
 def test_points_among_densities(refused, tree):
     save(tree / "fixation" / "3.png", density_map(3))
-    refused(tree, r"fixation/\d\.png is (density|points), but fixation/\d\.png is (points|density)")
+    refused(ContentError, tree, "fixation/3.png", "density", "points")
 
 
 FILL = """
 import pathlib, resource, sys
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
+from trainer.places import archive_files
 from trainer.errors import UserError
 
 folder, limit_bytes = pathlib.Path(sys.argv[1]), int(sys.argv[2])

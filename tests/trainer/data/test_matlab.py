@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.io
 
+from tests import refusals
 from tests.author_forms import (
     SIZE,
     SIZES,
@@ -22,7 +23,7 @@ from tests.author_forms import (
     rows,
 )
 from trainer.data.source_layout import read_matlab, read_matlab_set
-from trainer.errors import UserError
+from trainer.errors import ContentError
 from trainer.places.archive_files import Member
 
 OSIE = SIZES["osie"]
@@ -32,8 +33,8 @@ def file(content, name="x.mat"):
     return Member(f"set/{name}", f"{name} in set.zip", lambda: content)
 
 
-def refused(message, read, *arguments):
-    with pytest.raises(UserError, match=message) as raised:
+def refused(named, read, *arguments):
+    with refusals.refused(ContentError, *named) as raised:
         read(*arguments)
     assert "\n" not in str(raised.value)
 
@@ -91,17 +92,17 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
 @pytest.mark.parametrize(
     ("variables", "named"),
     [
-        ({"other": 1}, "no variable named gaze or fixLocs or s or fixations"),
-        ({"gaze": structs(np.ones((4, 3)))}, "4 x 3"),
-        ({"gaze": 5}, ""),
-        ({"fixLocs": np.ones(SIZE)}, "3072 of 3072 pixels"),
-        ({"fixLocs": np.ones((30, 40))}, "of 30 x 40 .*image is 48 x 64"),
-        ({"s": np.ones((4, 2))}, "4 x 2"),
-        ({"s": [[400, 300, 0], [1, 1, 1]]}, "of 300 x 400 .*image is 48 x 64"),
+        ({"other": 1}, ["gaze", "fixLocs", "s", "fixations"]),
+        ({"gaze": structs(np.ones((4, 3)))}, ["4 x 3"]),
+        ({"gaze": 5}, []),
+        ({"fixLocs": np.ones(SIZE)}, ["3072 of 3072"]),
+        ({"fixLocs": np.ones((30, 40))}, ["30 x 40", "48 x 64"]),
+        ({"s": np.ones((4, 2))}, ["4 x 2"]),
+        ({"s": [[400, 300, 0], [1, 1, 1]]}, ["300 x 400", "48 x 64"]),
     ],
 )
 def test_a_file_of_another_form_is_named(variables, named):
-    refused(rf"x\.mat in set\.zip .*{named}", read_matlab, file(matlab(**variables)), SIZE)
+    refused(["x.mat in set.zip", *named], read_matlab, file(matlab(**variables)), SIZE)
 
 
 def test_a_pixel_counts_once_for_each_observer_of_mouse_tracking():
@@ -135,7 +136,7 @@ def test_a_compressed_variable_without_its_end_is_read():
 def test_a_truncated_or_damaged_file_is_named():
     whole = matlab(s=rows(1))
     for content in (b"", whole[:50], whole[:-20], b"text" * 100, fix_cell([np.ones((3, 2))])):
-        refused(r"x\.mat in set\.zip", read_matlab, file(content), SIZE)
+        refused(["x.mat in set.zip"], read_matlab, file(content), SIZE)
 
 
 # === OSIE ===
@@ -148,7 +149,7 @@ def osie(content):
 def test_osies_points_are_refused_for_images_of_another_size():
     found = osie(matlab(fixations=osie_cells({"1001.jpg": fixations(1, OSIE)})))
     refused(
-        r"1001\.jpg in fixations\.mat .* 600 x 800 .*image is 480 x 640",
+        ["1001.jpg in fixations.mat", "600 x 800", "480 x 640"],
         found["1001"].read,
         (480, 640),
     )
@@ -164,7 +165,7 @@ def test_osies_points_are_refused_for_images_of_another_size():
     ],
 )
 def test_a_file_that_is_not_osies_is_named(content):
-    refused(r"fixations\.mat in set\.zip", osie, content)
+    refused(["fixations.mat in set.zip"], osie, content)
 
 
 # === PASCAL-S ===
@@ -190,7 +191,7 @@ def test_an_image_of_pascals_has_its_size_and_may_have_no_fixation_or_observer()
     found = pascals(buffer.getvalue(), size_data([[48.0, 30.0], [64.0, 40.0]]))
     assert found["1"].read(SIZE).observers is None
     assert found["2"].read((30, 40)).points.shape == (0, 2)
-    refused(r"the fixations of image 2 .* 30 x 40 pixels .*image is 48 x 64", found["2"].read, SIZE)
+    refused([2, "30 x 40", "48 x 64"], found["2"].read, SIZE)
 
 
 def with_cells(change):
@@ -228,19 +229,19 @@ def virtual(hdf5):
         (b"x" * 300, "file signature"),
         (fix_cell([np.ones((3, 9))])[:-200], "truncated"),
         (with_cells(lambda hdf5: None), "fixCell"),
-        (with_cells(cells(lambda hdf5: hdf5.create_group("group"))), "/group is not a matrix"),
-        (with_cells(cells(outside)), "/outside is in another file"),
-        (with_cells(cells(virtual)), "/virtual is in another file"),
-        (fix_cell([np.ones((1, 9))]), "2 columns"),
-        (fix_cell([np.ones(9)]), "2 columns"),
-        (fix_cell([np.ones((3, 4, 5))]), "2 columns"),
+        (with_cells(cells(lambda hdf5: hdf5.create_group("group"))), "/group"),
+        (with_cells(cells(outside)), "/outside"),
+        (with_cells(cells(virtual)), "/virtual"),
+        (fix_cell([np.ones((1, 9))]), 2),
+        (fix_cell([np.ones(9)]), 2),
+        (fix_cell([np.ones((3, 4, 5))]), 2),
         (fix_cell([np.array([["a"] * 4] * 3, h5py.string_dtype())]), "TypeError"),
-        (with_cells(lambda hdf5: hdf5.__setitem__("fixCell", h5py.SoftLink("/values"))), "fixCell of its own"),
+        (with_cells(lambda hdf5: hdf5.__setitem__("fixCell", h5py.SoftLink("/values"))), "fixCell"),
         (
             with_cells(lambda hdf5: hdf5.__setitem__("fixCell", h5py.ExternalLink("/etc/passwd", "/x"))),
-            "of its own",
+            "fixCell",
         ),
     ],
 )
 def test_a_file_that_is_not_pascals_is_named(content, named):
-    refused(rf"pascalFix\.mat in set\.zip .*{named}", pascals, content)
+    refused(["pascalFix.mat in set.zip", named], pascals, content)

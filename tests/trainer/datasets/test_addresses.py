@@ -2,8 +2,9 @@ import time
 
 import pytest
 
+from tests.refusals import refused
 from trainer.datasets.published_archives import check_source
-from trainer.errors import SHOWN, UserError, shown
+from trainer.errors import SHOWN, SettingError, shown
 from trainer.places.places import WebPlace, source_places, without_queries
 
 
@@ -22,15 +23,15 @@ def checked(source, allow_http=False):
         ("https:///a.zip", "a.zip"),
         ("https://h.org/a.zip maps.zip", "'maps.zip'"),
         ("http://h.org/a.zip", "private_sources"),
-        ("https://me:secret@h.org/a.zip", "^the address of h.org has a password"),
-        ("https://h.org/a\x1b[31m.zip", "characters"),
-        ("https://h.org\\@127.0.0.1/a.zip", "characters"),
-        ("https://[::1/a.zip", "no address"),
-        ("https://drive.google.com/drive/folders/abc", "no link to a file on Google Drive"),
+        ("https://me:secret@h.org/a.zip", "h.org"),
+        ("https://h.org/a\x1b[31m.zip", None),
+        ("https://h.org\\@127.0.0.1/a.zip", None),
+        ("https://[::1/a.zip", None),
+        ("https://drive.google.com/drive/folders/abc", "https://drive.google.com/drive/folders/abc"),
     ],
 )
 def test_a_source_that_is_not_fetched_is_named_before_anything_is_asked(source, named):
-    with pytest.raises(UserError, match=named) as caught:
+    with refused(SettingError, *filter(None, [named])) as caught:
         checked(source)
     assert str(caught.value).isprintable()
     assert "secret" not in str(caught.value)
@@ -63,7 +64,7 @@ def test_a_key_is_cut_from_a_text_whatever_the_case_of_the_scheme(scheme, secret
 
 def test_the_scheme_of_an_address_that_is_fetched_is_in_lower_case():
     assert checked("HTTPS://h.org/A.zip?Key=B") == ["https://h.org/A.zip?Key=B"]
-    with pytest.raises(UserError, match="private_sources"):
+    with refused(SettingError, "private_sources"):
         checked("HTTP://h.org/a.zip")
 
 

@@ -22,7 +22,7 @@ from trainer.data.settings import (
     PIXELS,
     THOUSANDTHS,
 )
-from trainer.errors import UserError
+from trainer.errors import AmbiguousError
 from trainer.pictures import SUFFIXES
 
 IMAGE, SCREEN = "image", "screen"
@@ -371,8 +371,8 @@ class ImageNames:
                 images.append(candidates[0])
             else:
                 first, second = (self.paths[image] for image in candidates[:2])
-                raise UserError(
-                    f"{origin} has rows of {label!r}, which may be {first} or {second}; write their paths "
+                raise AmbiguousError(
+                    f"{origin} has rows of {label!r}, which may be {first} or {second}. Write their paths "
                     "below the source into the table, or rename one of them"
                 )
         return images

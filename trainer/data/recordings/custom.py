@@ -43,7 +43,7 @@ from trainer.data.source_layout import (
 )
 from trainer.data.splits import SplitImages
 from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
-from trainer.errors import ContentError, UserError, check, some, visible
+from trainer.errors import AmbiguousError, ContentError, SettingError, UserError, check, some, visible
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.pictures import SUFFIXES, Picture, read_picture
 from trainer.places.archive_files import Member
@@ -110,8 +110,8 @@ def find_recordings(
         error.pictures = {each.path: read_picture(each.content(MOST_IMAGE_BYTES), each.origin) for each in members}
         raise
     if config.split == "column" and not by_column:
-        raise UserError(
-            "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
+        raise SettingError(
+            "split is column, but no table has a column of splits. Name it with `columns`, such as split=NAME, or "
             "set split to folders or hash"
         )
     drawn = HASH if config.split in ("auto", "folders", "column") else config.split
@@ -121,8 +121,9 @@ def find_recordings(
     for_tests = images.for_tests or [item.stimulus.path for item, label in pairs if label == TEST]
     check(
         not (for_tests and config.test_share),
-        f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
+        f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}. Leave "
         "test_share out to test on these images, or set split=hash, which ignores the labels",
+        SettingError,
     )
     folders = {item.stimulus.path.rpartition("/")[0] for item in usable.items}
     method = "" if is_all_tested and len(folders) == 1 else training_split if is_all_tested else split
@@ -189,7 +190,7 @@ def find_images(
         paths = [member.path for member, role in pictures if role == "stimulus"]
         return _with_maps(members, paths, row, source, split, bad, is_all_tested)
     if not pictures:
-        raise UserError(f"{source} has no image ({', '.join(SUFFIXES)}) among its files; put the images there")
+        raise ContentError(f"{source} has no image ({', '.join(SUFFIXES)}) among its files. Put the images there")
     paths = [member.path for member, _ in pictures]
     # Names without the folders that all images share, so that an archive gives the same names as its folder.
     shared = posixpath.commonpath([posixpath.dirname(path) for path in paths])
@@ -291,24 +292,24 @@ def _usable(
     except UserError as error:
         if not map_folders:
             raise
-        raise UserError(f"{error}{map_folders}") from None
+        raise ContentError(f"{error}{map_folders}") from None
     if found is not None:
         if items[0].fixations is not None:
-            raise UserError(
+            raise AmbiguousError(
                 f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
-                f"{found.sources[0].origin}; remove one of the two kinds"
+                f"{found.sources[0].origin}. Remove one of the two kinds"
             )
         report.add(found)
         return _with_fixations(images, found, names, config, report, bad)
     report.other_tables = [*report.other_tables, *(source.origin for source in opened)]
     if not has_maps:
-        raise UserError(
+        raise ContentError(
             f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
-            "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
+            "fixations (.csv, .tsv, .txt or .parquet) beside them, or the images into a folder named stimuli, and "
             f"their maps into one named maps, or fixations{map_folders}"
         )
     if named:
-        raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
+        raise SettingError(f"columns is {config.columns!r}, but {source} has no table of fixations. Leave it out")
     pictures = _read_pictures(items, range(len(items)), bad)
     labels = [images.labels[index] for index in pictures]
     return Usable([items[index] for index in pictures], labels, list(pictures.values()), []), False
@@ -454,16 +455,16 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
     if config.split not in ("auto", "column") or not words or (config.split == "auto" and unknown):
         return None  # perhaps a column about something else
     if unknown:
-        raise UserError(f"the column of splits has {unknown[0]!r}; write train, val or test")
+        raise ContentError(f"the column of splits has {unknown[0]!r}. Write train, val or test")
     labels = [""] * len(items)
     for image, word in pairs:
         name = items[image].stimulus.path
         if word is None:
-            raise UserError(f"{name} has rows without a split in {origin}; write train, val or test")
+            raise ContentError(f"{name} has rows without a split in {origin}. Write train, val or test")
         label = SPLIT_LABELS[word.lower()]
         if labels[image] not in ("", label):
-            raise UserError(
-                f"{name} is in two splits by the tables, {labels[image]} and {label}; all rows of an image must "
+            raise ContentError(
+                f"{name} is in two splits by the tables, {labels[image]} and {label}. All rows of an image must "
                 "be in one"
             )
         labels[image] = label
@@ -493,8 +494,8 @@ def with_groups(items: Sequence[Item], rows: pl.DataFrame, origin: str) -> list[
     groups: dict[int, str] = {}
     for image, group in named.rows():
         if groups.setdefault(image, group) != group:
-            raise UserError(
-                f"{items[image].stimulus.path} is in two groups by {origin}, {groups[image]} and {group}; all "
+            raise ContentError(
+                f"{items[image].stimulus.path} is in two groups by {origin}, {groups[image]} and {group}. All "
                 "rows of an image must name one"
             )
     return [dataclasses.replace(item, group=groups.get(image, "")) for image, item in enumerate(items)]
@@ -514,7 +515,7 @@ def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, lis
     """
     label = next((name for name in (TEST, "valid") if name in usable.labels), "")
     if label == "valid" and split in ("folders", "column"):
-        raise UserError(
+        raise SettingError(
             f"split is {split}, but no image of {source} is labelled test: label some, or set test_share, such as "
             "0.5, to keep a part of the validation images apart"
         )
@@ -535,15 +536,15 @@ def _blur_px(config: FetchConfig, sizes: Sequence[Size]) -> float:
     blur_px = config.blur_px or config.pixels_per_degree
     if blur_px > MAX_BLUR_SHARE * longer:
         name = "blur_px" if config.blur_px else "pixels_per_degree"
-        raise UserError(
-            f"{name} is {blur_px:g}, but the longer side of the median image has only {longer:g} pixels; set "
+        raise SettingError(
+            f"{name} is {blur_px:g}, but the longer side of the median image has only {longer:g} pixels. Set "
             f"{name} to the pixels of one degree of visual angle (350 may be 35.0 without its point)"
         )
     return blur_px or max(1.0, round(BLUR_SHARE * longer, 1))
 
 
 def _about_blur(config: FetchConfig, blur_px: float) -> str:
-    why = "1/30 of the median image's longer side; blur_px or pixels_per_degree set another"
+    why = "1/30 of the median image's longer side, unless blur_px or pixels_per_degree is set"
     if config.blur_px:
         why = "blur_px"
     elif config.pixels_per_degree:
@@ -599,8 +600,8 @@ class Report:
         notes += filter(None, (*self.positions, self.first))
         counted = "Images: " + ", ".join(f"{count:,} {KINDS[name]}" for name, count in self.n_images.items())
         if self.n_fixations:
-            who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
-            counted += f"; fixations: {self.n_fixations:,}; {who}"
+            who = f"Observers: {self.n_observers:,}" if self.n_observers else "Observers are not told apart"
+            counted += f". Fixations: {self.n_fixations:,}. {who}"
         notes.append(f"{counted}.")
         if self.left_out.total():
             notes.append(f"Rows left out: {fixations.left_out_text(self.left_out)}.")

@@ -30,7 +30,7 @@ from trainer.data.recordings.readings import DRAWN_FIXATIONS, DRAWN_IMAGES, Ambi
 from trainer.data.recordings.tables import NUMBERS, Head, Source, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points
-from trainer.errors import UserError, some
+from trainer.errors import AmbiguousError, ContentError, UserError, some
 
 LABELS = ("observer", "trial", "fixation", "eye", "split", "group", "owner")
 """Columns of names. `owner` is the path of the row's table, without what names the image (see `_owner`)."""
@@ -116,16 +116,16 @@ def find_fixations(
     kept, others = _without_areas(sources)
     if not kept:
         if needed and sources:
-            raise UserError(
+            raise ContentError(
                 f"{sources[0].origin} has areas of interest ({shown_columns(sources[0].head.header)}), but no "
-                "fixations; export these"
+                "fixations. Export these"
             )
         return None
     unmapped = [source for source in kept if source.columns.scene_camera]
     if len(unmapped) == len(kept):
-        raise UserError(
+        raise ContentError(
             f"{kept[0].origin} has positions on the pictures of a scene camera (its column "
-            f"{kept[0].columns.scene_camera!r}), not on an image; export fixations that are mapped to the image, "
+            f"{kept[0].columns.scene_camera!r}), not on an image. Export fixations that are mapped to the image, "
             "or name columns of positions on the image with `columns`, such as x=NAME,y=NAME"
         )
     others += [source.origin for source in unmapped]
@@ -156,9 +156,9 @@ def find_fixations(
         raise _ambiguous_form(used, names, config)
     form, reading = used[0]
     if not needed and "x" not in named and not _is_of_people(form):
-        raise UserError(
+        raise AmbiguousError(
             f"there are maps, and {form[0].origin} has positions that may be something else than fixations, since "
-            "no column tells who looked, when or how long; remove the table, or name its columns, such as "
+            "no column tells who looked, when or how long. Remove the table, or name its columns, such as "
             f"columns={_with_named(config, x=form[0].names['x'], y=form[0].names['y'])}"
         )
     left_out.update(lost)
@@ -318,18 +318,18 @@ def _image_reading(
 def _unusable(tables: Sequence[Source], lost: LeftOut, names: ImageNames) -> UserError:
     if all(source.rows.is_empty() for source in tables):
         return _without_rows(tables, lost)
-    return UserError(
-        f"{tables[0].origin} has no column that names the image of each row, or it is named for something else; "
-        f"its columns are {shown_columns(tables[0].head.header)}; name it with `columns`, such as image=NAME, or "
-        f"give the table the name of its image; the source has images such as {names.paths[0]}"
+    return ContentError(
+        f"{tables[0].origin} has no column that names the image of each row, or it is named for something else. "
+        f"Its columns are {shown_columns(tables[0].head.header)}. Name it with `columns`, such as image=NAME, or "
+        f"give the table the name of its image. The source has images such as {names.paths[0]}"
     )
 
 
 def _without_rows(tables: Sequence[Source], left_out: LeftOut) -> UserError:
     what = f"{tables[0].origin} has" if len(tables) == 1 else f"the {len(tables)} tables have"
     why = f": {left_out_text(left_out)}" if left_out.total() else ", only a header"
-    return UserError(
-        f"{what} no row that can be used{why}; correct the table, or name other columns with `columns`"
+    return ContentError(
+        f"{what} no row that can be used{why}. Correct the table, or name other columns with `columns`"
     )
 
 
@@ -374,9 +374,9 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
     if fixations or (events and all(re.match(NO_FIXATION, each.lower()) for each in events)):
         keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
     elif len(events) > 1 and plain(source.names["event"])[0] in EVENT_TYPES:
-        raise UserError(
+        raise ContentError(
             f"{source.origin} has {some([repr(each[:40]) for each in events])} in its column "
-            f"{source.names['event']!r}, and none begins with fix; write fixation for those that are, or leave "
+            f"{source.names['event']!r}, and none begins with fix. Write fixation for those that are, or leave "
             "the other rows and the column out"
         )
     for role in ("valid", "fixation"):
@@ -420,7 +420,7 @@ def _is_event(head: Head, position: int) -> bool:
 
 def left_out_text(left_out: LeftOut) -> str:
     """The reasons with their numbers. Example: `12 without a position`."""
-    return "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+    return ", and ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
 
 
 def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
@@ -483,9 +483,9 @@ def _check_one_eye(rows: pl.DataFrame, source: Source) -> None:
     eyes = pl.col("eye").cast(pl.String).str.to_lowercase().str.extract("^(l|r)(eft|ight)?$")
     groups = rows.group_by("image", "observer", "owner", "trial").agg(eyes.drop_nulls().n_unique().alias("eyes"))
     if _share(groups["eyes"] > 1) > MAX_SEVERAL:
-        raise UserError(
+        raise ContentError(
             f"{source.origin} has the fixations of both eyes (column {source.names['eye']!r}), which would count "
-            "twice; leave the rows of one eye"
+            "twice. Leave the rows of one eye"
         )
 
 
@@ -528,9 +528,9 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         if apart is None or apart > MOSTLY:  # no repeats, or the number is of something else
             continue
         if apart > SAME_PLACE:
-            raise UserError(
+            raise ContentError(
                 f"rows with one number of a fixation follow one another, and {apart:.0%} of these numbers have "
-                "several positions: the number counts something else, or an observer's column is missing; name "
+                "several positions: the number counts something else, or an observer's column is missing. Name "
                 "the columns, such as columns=observer=NAME or columns=fixation=NAME"
             )
         rows, _ = _filtered(rows, group.is_last_distinct() | ~grouped)
@@ -578,9 +578,9 @@ def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.D
             dropped.add(first if n_rows[first] < n_rows[second] else second)
     rows_of = rows.filter(~pl.col("owner").is_in(sorted(dropped))) if dropped else rows
     for first, second in _alike_tables(rows_of):
-        raise UserError(
+        raise AmbiguousError(
             f"the tables of {first} and {second} have the same images and observers and nearly the same "
-            "positions, but are not equal: one may be the other before a correction; remove one of them"
+            "positions, but are not equal: one may be the other before a correction. Remove one of them"
         )
     if dropped:
         found.notes.append(f"Tables that are copies of others, left out: {some(sorted(dropped))}.")
@@ -636,13 +636,13 @@ def _check_fixations(found: Found, named: dict[str, str]) -> None:
         return
     counts = rows.drop_nulls("observer").group_by("image", "observer").agg(pl.len(), pl.col("owner").n_unique())
     if len(counts) >= MIN_FOR_SAMPLES and "x" not in named and _share(counts["len"] == 1) > NEARLY_ALL:
-        raise UserError(
+        raise ContentError(
             f"{origin} has one row of nearly every observer and image, as a summary or a table with further "
-            "columns of positions has; export one row for each fixation, or name the columns, such as "
+            "columns of positions has. Export one row for each fixation, or name the columns, such as "
             f"columns=x={found.sources[0].names['x']},y={found.sources[0].names['y']}"
         )
     if len(counts) and _share(counts["owner"] > 1) > MOSTLY:
-        raise UserError(
+        raise AmbiguousError(
             "several tables have fixations of the same observers on the same images "
             f"({some([each.origin for each in found.sources])}): "
             "remove what is no table of fixations, or write another name for each person and session"
@@ -658,9 +658,9 @@ def _check_fixations(found: Found, named: dict[str, str]) -> None:
     order = np.random.default_rng(0).permutation(len(x))
     step, any_two = (np.median(np.hypot(x - a, y - b)) for a, b in ((next_x, next_y), (x[order], y[order])))
     if step < SAMPLE_STEP * any_two:
-        raise UserError(
+        raise ContentError(
             f"half of the rows of {found.sources[0].origin} are within {step:.3g} of the next, where any two are "
-            f"{any_two:.3g} apart: they are single samples of the gaze; export fixations, or name their "
+            f"{any_two:.3g} apart: they are single samples of the gaze. Export fixations, or name their "
             "durations, such as columns=duration=NAME"
         )
 
@@ -732,13 +732,13 @@ def placed(
     exchanged = _exchanged(positions, geometry, n_outside)
     if n_outside > most_outside * len(rows):
         remedy = exchanged or (
-            "correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked so"
+            "Correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked so"
         )
         x, y = positions.x, positions.y
-        raise UserError(
+        raise ContentError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {geometry.text}: x "
             f"is {x.min():.4g} to {x.max():.4g}, y is {y.min():.4g} to {y.max():.4g}, the "
-            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); {remedy}"
+            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width). {remedy}"
         )
     share = n_outside / len(rows)
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
@@ -754,7 +754,7 @@ def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:
     if still_outside > (1 - NEARLY_ALL) * n_outside:
         return ""
     return (
-        f"{still_outside:,} would be outside if x and y were exchanged; if they are, exchange the columns with "
+        f"{still_outside:,} would be outside if x and y were exchanged. If they are, exchange the columns with "
         "`columns`, as x=NAME,y=NAME"
     )
 
@@ -779,9 +779,9 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
     if len(found.unknown) == len(unused) == 1 and all(map(is_number, numbers)):
         first, second = (float(number.strip().replace(",", ".")) for number in numbers)
         if abs(first - second) == len(names.paths):
-            raise UserError(
+            raise ContentError(
                 f"{numbers[0]!r} is no image, and {unused[0]} has no fixation, as if numbers in the tables begin "
-                f"at another one than those of images; correct the numbers, or remove the rows of {numbers[0]!r}"
+                f"at another one than those of images. Correct the numbers, or remove the rows of {numbers[0]!r}"
             )
     if n_unknown > most * len(rows):
         labels = some([repr(label[:60]) for label in found.unknown])
@@ -790,8 +790,8 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
         lost.append(f"{len(unused):,} of {len(names.paths):,} images have no fixation ({some(unused)})")
     if lost:
         cause = _likely_cause(found, names)
-        raise UserError(
-            f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}; {cause}correct the names, name "
+        raise ContentError(
+            f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}. {cause}Correct the names, name "
             "another column with `columns`, such as image=NAME, or raise max_lost_share"
         )
 
@@ -812,8 +812,8 @@ def _likely_cause(found: Found, names: ImageNames) -> str:
         if known := names.named_by(set(shorter.values())):
             label = next((label for label, text in shorter.items() if text in known), "")
             if label and sum(text in known for text in shorter.values()) >= len(shorter) / 2:
-                return f"{label!r} may be {names.paths[known[shorter[label]]]}; "
+                return f"{label!r} may be {names.paths[known[shorter[label]]]}. "
     latin = [source.origin for source in found.sources if source.head.encoding == "latin-1"]
     if latin and any(not label.isascii() for label in found.unknown):
-        return f"{latin[0]} is not UTF-8, so its names may be misread: save it as CSV UTF-8; "
+        return f"{latin[0]} is not UTF-8, so its names may be misread: save it as CSV UTF-8. "
     return ""

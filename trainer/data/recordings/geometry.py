@@ -161,11 +161,11 @@ class Geometry:
         }
         where = ""
         if self.uses_media:
-            where = "; the tables say where the screen showed the image"
+            where = "the tables say where the screen showed the image"
         elif top:
-            where = f"; the image's upper left corner there is at x {left}, y {top}"
+            where = f"the image's upper left corner there is at x {left}, y {top}"
             where += f", its size there is {size}" if size else ""
         elif self.screen is not None:
-            where = "; the image is in its middle"
+            where = "the image is in its middle"
             where += ", enlarged to fill it" if self.image_on_screen == "fit" else ""
-        return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{where}"
+        return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{f' ({where})' if where else ''}"

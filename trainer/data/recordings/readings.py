@@ -31,7 +31,7 @@ from trainer.data.settings import (
     parse_screen_size,
 )
 from trainer.data.source_layout import Points
-from trainer.errors import AmbiguousError, UserError
+from trainer.errors import AmbiguousError, ContentError, SettingError
 from trainer.pictures import Pixels
 
 DRAWN_FIXATIONS = 60
@@ -70,7 +70,7 @@ class AmbiguousReadingsError(AmbiguousError):
 
 def _line(reading: Reading) -> str:
     first = [(image, points[0].tolist()) for image, points in reading.fixations.items() if len(points)]
-    where = "; ".join(f"x {x:g}, y {y:g} of {image}" for image, (y, x) in first[:SHOWN_FIXATIONS])
+    where = " and ".join(f"x {x:g}, y {y:g} of {image}" for image, (y, x) in first[:SHOWN_FIXATIONS])
     return f"{reading.text}: {reading.rows}{f', such as at {where}' if where else ''} -> {reading.setting}"
 
 
@@ -122,27 +122,27 @@ def choose_geometry(
     unknown = sorted({table.unknown_unit for table in tables} - {""})
     is_auto = config.coordinates == "auto"
     if is_auto and unknown:
-        raise UserError(
+        raise ContentError(
             f"the names of the columns give positions in {unknown[0]!r}, which is no unit that can be turned into "
-            "pixels of the images; convert them, and correct the names, or set coordinates to what the numbers are"
+            "pixels of the images. Convert them, and correct the names, or set coordinates to what the numbers are"
         )
     if (is_auto and len(units) > 1) or len({table.upwards for table in tables}) > 1:
-        raise UserError(
-            f"the tables have positions of different kinds (in {' and in '.join(sorted(units))}, y up or down); "
-            "prepare each kind by itself"
+        raise ContentError(
+            f"the tables have positions of different kinds (in {' and in '.join(sorted(units))}, y up or down). "
+            "Prepare each kind by itself"
         )
     screen = parse_screen_size(config.screen_size) if config.screen_size else None
     if screen and any(table.on == IMAGE for table in tables):
-        raise UserError(
-            "the names of the columns say that positions are on the image, but screen_size is given; leave it "
+        raise SettingError(
+            "the names of the columns say that positions are on the image, but screen_size is given. Leave it "
             "out, or name other columns with `columns`"
         )
     reader = _Reader(config, tables, positions, images)
     unit = min(units) if is_auto and units else config.coordinates
     if unit == DEGREES and not config.pixels_per_degree:
-        raise UserError("the positions are in degrees of visual angle; set pixels_per_degree")
+        raise SettingError("the positions are in degrees of visual angle. Set pixels_per_degree")
     if unit in (FRACTION, PERCENT, THOUSANDTHS) and screen is None and "," in config.image_on_screen:
-        raise UserError(f"image_on_screen is given for {unit} of the screen; set screen_size too")
+        raise SettingError(f"image_on_screen is given for {unit} of the screen. Set screen_size too")
     if unit != "auto":
         geometry, why = reader.geometry(unit), "by the setting" if not is_auto else "by the columns' names"
     else:
@@ -155,7 +155,7 @@ def choose_geometry(
     notes = [f"Positions were taken as {geometry.text} ({why})."]
     if reader.on_screen and not geometry.is_set:
         notes.append(
-            "The columns' names say that positions are on the screen; they were taken as positions on the image, "
+            "The columns' names say that positions are on the screen. They were taken as positions on the image, "
             "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
         )
     return geometry, notes

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import polars as pl
 
 from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
-from trainer.errors import UserError, check, first_line
+from trainer.errors import ContentError, UserError, check, first_line
 from trainer.machine import untrusted
 from trainer.places.archive_files import DAMAGED, Member
 
@@ -166,11 +166,11 @@ def open_tables(
             errors.append((is_letter, str(error)))
     if needed and not tables and errors:
         more = f" ({len(errors) - 1} more tables have no fixations either)" if len(errors) > 1 else ""
-        raise UserError(min(errors, key=lambda pair: pair[0])[1] + more)
+        raise ContentError(min(errors, key=lambda pair: pair[0])[1] + more)
     return tables, others
 
 
-class _NoPositionsError(UserError):
+class _NoPositionsError(ContentError):
     """The reason why a table has no positions of fixations."""
 
 
@@ -186,7 +186,7 @@ def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[st
     for role, name in named.items():
         if role not in columns.index and not name.startswith("@"):
             raise _NoPositionsError(
-                f"{origin} has no column {name!r}, which `columns` names; its columns are {shown}"
+                f"{origin} has no column {name!r}, which `columns` names. Its columns are {shown}"
             )
     if not columns.has_positions:
         if (
@@ -196,12 +196,12 @@ def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[st
             )
             > 1
         ):
-            about = "it has no header: write names of columns into a first line, such as image,x,y, or remove it"
+            about = "It has no header: write names of columns into a first line, such as image,x,y, or remove it"
             if "_physio" in origin:
-                about = "samples of BIDS are not read: export fixations, as events, or remove it"
-            raise UserError(f"{origin} has no names of columns ({shown}); {about}")
+                about = "Samples of BIDS are not read: export fixations, as events, or remove it"
+            raise ContentError(f"{origin} has no names of columns ({shown}). {about}")
         raise _NoPositionsError(
-            f"{origin} has no columns of positions of fixations; its columns are {shown}; export fixations, not "
+            f"{origin} has no columns of positions of fixations. Its columns are {shown}. Export fixations, not "
             "single samples of the gaze, or name the columns with `columns`, such as image=NAME,x=NAME,y=NAME"
         )
     *folders, file = member.path.split("/")
@@ -260,7 +260,7 @@ def _readable(origin: str) -> Iterator[None]:
     try:
         yield
     except (csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED, OSError) as error:
-        raise UserError(f"{origin} cannot be read as a table ({first_line(error)}); {REMEDY}") from None
+        raise ContentError(f"{origin} cannot be read as a table ({first_line(error)}): {REMEDY}") from None
 
 
 def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
@@ -275,13 +275,14 @@ def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
             text = file.read(SAMPLE_CHARACTERS)
         lines = list(io.StringIO(text, newline=""))
         if "\0" in text or not any(line.strip() for line in lines[:MAX_HEADER_LINE]):
-            raise UserError(f"{origin} is not a table, or is empty; export it again as CSV, or remove it")
+            raise ContentError(f"{origin} is not a table, or is empty. Export it again as CSV, or remove it")
         delimiter, n_lines = _find_header(lines, named)
         header = [" ".join(name.split()) for name in list(_reader(lines[:n_lines], delimiter))[-1]]
         rows = list(itertools.islice(_reader(lines[n_lines:], delimiter), SAMPLE_ROWS))
     check(
         len(header) <= MOST_COLUMNS,
-        f"{origin} has {len(header):,} columns, and at most {MOST_COLUMNS:,} are read; export fewer",
+        f"{origin} has {len(header):,} columns, and at most {MOST_COLUMNS:,} are read. Export fewer",
+        ContentError,
     )
     form = DELIMITERS[delimiter] + (f", {encoding}" if encoding != "utf-8-sig" else "")
     has_plain_lines = encoding == "utf-8-sig" and re.search(r"\r(?!\n)", text[:-1]) is None
@@ -300,10 +301,10 @@ def parse_table(
         for cells in _rows(path, head, columns).collect_batches(chunk_size=BATCH_ROWS):
             n_rows += len(cells)
             if n_rows > MAX_ROWS:
-                raise UserError(f"{origin} has more than {MAX_ROWS:,} rows; split it into several tables")
+                raise ContentError(f"{origin} has more than {MAX_ROWS:,} rows. Split it into several tables")
             if cells["holds rows"].any():
-                raise UserError(
-                    f"{origin} has a quote that begins a cell and is not closed; remove it, or close it"
+                raise ContentError(
+                    f"{origin} has a quote that begins a cell and is not closed. Remove it, or close it"
                 )
             complete = cells.filter(~pl.col("is ragged"))
             n_ragged += len(cells) - len(complete)
@@ -330,9 +331,9 @@ def _check_quotes(path: pathlib.Path, origin: str, head: Head) -> None:
         found = cell.match(text, position)
         if found is None:
             line = text.count("\n", 0, position) + head.n_lines + 1
-            raise UserError(
-                f"{origin} has quotes that are escaped by a backslash, and line {line} can be read in two ways; "
-                f'write each quote within a cell twice (""), or {REMEDY} without quotes'
+            raise ContentError(
+                f"{origin} has quotes that are escaped by a backslash, and line {line} can be read in two ways. "
+                f'Write each quote within a cell twice (""), or {REMEDY} without quotes'
             )
         position = found.end() + 1
 
@@ -396,9 +397,9 @@ def _typed(cells: pl.DataFrame, origin: str, head: Head, columns: Mapping[str, i
         if column.name in ("x", "y"):
             wrong = texts.filter(numbers.is_null() & ~texts.is_in(MISSING))
             if len(wrong):
-                raise UserError(
+                raise ContentError(
                     f"{origin} has {wrong[0][:60]!r} in its column {head.header[columns[column.name]]!r}, which "
-                    "is no plain number such as 512.5; correct it, or name another column with `columns`"
+                    "is no plain number such as 512.5. Correct it, or name another column with `columns`"
                 )
         typed.append(numbers)
     return pl.DataFrame(typed)
@@ -438,7 +439,9 @@ def _encoding(path: pathlib.Path, origin: str) -> str:
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         begin = file.read(400)
     if begin.startswith(EXCEL_PREFIXES):
-        raise UserError(f"{origin} is an Excel workbook; save its sheet as CSV (UTF-8), and put that in its place")
+        raise ContentError(
+            f"{origin} is an Excel workbook. Save its sheet as CSV (UTF-8), and put that in its place"
+        )
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if begin[1::2].count(0) > 0.8 * len(begin[1::2]):

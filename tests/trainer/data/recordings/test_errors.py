@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from tests import refusals
 from tests.small_sources import density_map, save
 from tests.trainer.data.recordings.recorded import (
     SIZE,
@@ -17,14 +18,14 @@ from tests.trainer.data.recordings.recorded import (
     write_table,
 )
 from trainer.data.recordings.readings import AmbiguousReadingsError
-from trainer.errors import UserError
+from trainer.errors import AmbiguousError, ContentError, SettingError
 
 
 @pytest.fixture
 def refused(tmp_path):
     """Checks that the five images with a table, or with what a function writes there, are refused."""
 
-    def check(content, message, name="fix.csv", **settings):
+    def check(content, *named, kind=ContentError, name="fix.csv", **settings):
         folder = tmp_path / "set"
         write_images(folder / "pictures")
         if callable(content):
@@ -33,7 +34,7 @@ def refused(tmp_path):
             (folder / name).write_bytes(content)
         else:
             write_table(folder / name, content)
-        with pytest.raises(UserError, match=message) as error:
+        with refusals.refused(kind, *named) as error:
             understand(folder, **settings)
         assert "\n" not in str(error.value) or isinstance(error.value, AmbiguousReadingsError)
 
@@ -45,9 +46,9 @@ def refused(tmp_path):
 
 def test_columns_that_are_not_there(refused):
     refused(rows("foto;links;oben", "a.png;1;2"), "'foto', 'links', 'oben'")
-    refused(rows("x,y", "1,2"), "image of each row.* 'x', 'y'")
-    refused(plain_rows(), "'foto', which `columns` names", columns="image=foto")
-    refused(plain_rows(), "image of each row.* 'image', 'x', 'y'", columns="split=image")
+    refused(rows("x,y", "1,2"), "'x', 'y'")
+    refused(plain_rows(), "'foto'", columns="image=foto")
+    refused(plain_rows(), "'image', 'x', 'y'", columns="split=image")
 
 
 @pytest.mark.parametrize(
@@ -56,29 +57,29 @@ def test_columns_that_are_not_there(refused):
 )
 def test_positions_in_another_unit_of_length_are_not_taken_as_pixels(header, columns, refused):
     text = rows(header, *(f"{name}.png,10,5" for name in "abcde"))
-    refused(text, "'mm'.*set coordinates", columns=columns)
+    refused(text, "'mm'", "coordinates", columns=columns)
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "message"),
+    ("content", "name", "named"),
     [
-        (b"PK\3\4rest", "fix.xlsx", "Excel"),
-        (b"PK\3\4rest", "fix.csv", "Excel"),
-        (b"\xd0\xcf\x11\xe0rest", "fix.xls", "Excel"),
-        (b"  \n \n", "fix.tsv", "empty"),
-        (np.random.default_rng(0).bytes(3000), "fix.csv", "not a table"),
-        (b"one two three\n", "fix.csv", "'one two three'"),
-        (b"PAR1rest", "fix.parquet", "Parquet"),
-        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", "cannot be read"),
-        (b"image,x,y\n", "fix.csv", "only a header"),
-        (b"image,x,y\na,1,2,3\n", "fix.csv", "1 with more cells"),
-        (b"image,x,y\na,nan,1\n,1,2\na,1\na,1,inf\n", "fix.csv", "3 without a position; 1 without the name"),
-        (b"image,x,y\na,left,1\n", "fix.csv", "'left' in its column 'x'"),
-        (b"image,Gaze point X,Gaze point Y\na,1,2\n", "fix.csv", "samples of the gaze"),
+        (b"PK\3\4rest", "fix.xlsx", ["Excel"]),
+        (b"PK\3\4rest", "fix.csv", ["Excel"]),
+        (b"\xd0\xcf\x11\xe0rest", "fix.xls", ["Excel"]),
+        (b"  \n \n", "fix.tsv", []),
+        (np.random.default_rng(0).bytes(3000), "fix.csv", []),
+        (b"one two three\n", "fix.csv", ["'one two three'"]),
+        (b"PAR1rest", "fix.parquet", []),
+        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", []),
+        (b"image,x,y\n", "fix.csv", []),
+        (b"image,x,y\na,1,2,3\n", "fix.csv", [1]),
+        (b"image,x,y\na,nan,1\n,1,2\na,1\na,1,inf\n", "fix.csv", [3, 1]),
+        (b"image,x,y\na,left,1\n", "fix.csv", ["'left'", "'x'"]),
+        (b"image,Gaze point X,Gaze point Y\na,1,2\n", "fix.csv", ["'Gaze point X'"]),
     ],
 )
-def test_files_that_are_no_table_of_fixations(content, name, message, refused):
-    refused(content, rf"{name}.* {message}", name)
+def test_files_that_are_no_table_of_fixations(content, name, named, refused):
+    refused(content, name, *named, name=name)
 
 
 # === Images ===
@@ -89,7 +90,7 @@ def test_a_name_of_two_images(refused):
         write_images(folder / "others", ("a.png",))
         write_table(folder / "fix.csv", plain_rows())
 
-    refused(write, r"'a\.png', which may be others/a\.png or pictures/a\.png")
+    refused(write, "'a.png'", "others/a.png", "pictures/a.png", kind=AmbiguousError)
 
 
 def test_fixations_of_both_kinds(refused):
@@ -101,33 +102,33 @@ def test_fixations_of_both_kinds(refused):
             save(folder / "fixation" / f"{name}.png", density_map(3, SIZE))
         write_table(folder / "fix.csv", plain_rows("ab"))
 
-    refused(write, columns="x=x,y=y", message=r"a\.png in fixation/a\.png, and in the table fix\.csv")
+    refused(write, "a.png", "fixation/a.png", "fix.csv", kind=AmbiguousError, columns="x=x,y=y")
 
 
 # === Positions ===
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "settings", "message"),
+    ("x", "y", "settings", "named"),
     [
-        (9000, 6000, {}, "15 of 15 .* x is 9000 to 9014, y is 6000 to 6000, .* 48 x 64 .* coordinates"),
+        (9000, 6000, {}, ["15 of 15", "9000 to 9014", "6000 to 6000", "48 x 64", "coordinates"]),
         (
             0,
             60,
             {"coordinates": "pixels"},
-            "15 of 15 .*; 0 would be outside if x and y were exchanged; .*x=NAME,y=NAME",
+            ["15 of 15", 0, "x=NAME,y=NAME"],
         ),
-        (930, 540, {"screen_size": "500x600"}, "500 pixels high and 600 wide.* screen_size"),
+        (930, 540, {"screen_size": "500x600"}, [500, 600, "screen_size"]),
     ],
 )
-def test_positions_outside(x, y, settings, message, refused):
-    refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{x + n},{y}" for n in range(15))), message, **settings)
+def test_positions_outside(x, y, settings, named, refused):
+    refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{x + n},{y}" for n in range(15))), *named, **settings)
 
 
 def test_degrees_without_a_scale(refused):
     text = rows("image,x,y", *(f"{'abcde'[n // 2]},{-6.5 + n},{-4.5 + n}" for n in range(10)))
-    refused(text, r"(?s)x is -6.5 to 2.5, y is -4.5 to 4.5.*coordinates=degrees")
-    refused(text.replace("x,y", "x [deg],y [deg]"), "set pixels_per_degree")
+    refused(text, "-6.5 to 2.5", "-4.5 to 4.5", "coordinates=degrees", kind=AmbiguousReadingsError)
+    refused(text.replace("x,y", "x [deg],y [deg]"), "pixels_per_degree", kind=SettingError)
 
 
 def test_positions_of_different_kinds(refused):
@@ -135,14 +136,14 @@ def test_positions_of_different_kinds(refused):
         write_table(folder / "one.csv", plain_rows().replace("x,y", "x [px],y [px]"))
         write_table(folder / "two.csv", rows("image,x [norm],y [norm]", "a,.5,.2", "b,.1,.5", "c,.3,.3"))
 
-    refused(write, "in fraction and in pixels")
+    refused(write, "fraction", "pixels")
 
 
 def test_a_screen_for_positions_on_the_image(refused):
     text = rows(
         "image,Fixation point X [MCS norm],Fixation point Y [MCS norm]", *(f"{name},0.5,0.5" for name in "abcde")
     )
-    refused(text, "on the image, but screen_size is given", screen_size="100x100")
+    refused(text, "screen_size", kind=SettingError, screen_size="100x100")
 
 
 # === Splits ===
@@ -150,16 +151,16 @@ def test_a_screen_for_positions_on_the_image(refused):
 
 def test_an_image_in_both_splits(refused):
     text = rows("image,x,y,split", "a,1,2,train", "b,1,2,val", "a,1.5,3,val")
-    refused(text, max_lost_share=0.6, message=r"pictures/a\.png is in two splits .* train and valid")
+    refused(text, "pictures/a.png", "train", "valid", max_lost_share=0.6)
 
 
 def test_splits_that_are_not_told(refused):
-    refused(plain_rows(), "split is column", split="column")
-    refused(plain_rows(), r"pictures/a\.png is neither in train/ nor in val/", split="folders")
+    refused(plain_rows(), "split", "column", kind=SettingError, split="column")
+    refused(plain_rows(), "pictures/a.png", split="folders")
     others = [f"{name},1,2,val" for name in "bcde"]
     text = rows("image,x,y,split", "a,1,2,A", *others)
-    refused(text, "splits has 'A'", split="column")
-    refused(text.replace(",A", ","), r"pictures/a\.png has rows without a split", split="column")
+    refused(text, "'A'", split="column")
+    refused(text.replace(",A", ","), "pictures/a.png", split="column")
 
 
 # === Rows of other images, and of both eyes ===
@@ -169,7 +170,7 @@ def test_numbers_that_begin_at_another_one_than_those_of_images(tmp_path):
     write_images(tmp_path / "pictures", [f"{number}.png" for number in range(1, 13)])
     lines = [f"{number},{10 * n},{4 + n}" for number in range(12) for n in (1, 2, 3)]
     write_table(tmp_path / "fix.csv", rows("image,x,y", *lines))
-    with pytest.raises(UserError, match=r"'0' is no image.*12\.png"):
+    with refusals.refused(ContentError, "'0'", "12.png"):
         understand(tmp_path)
 
 
@@ -177,7 +178,7 @@ def test_numbers_in_a_usual_column_beside_names_of_other_images(tmp_path):
     write_images(tmp_path / "pictures", [f"{number}.png" for number in range(1, 6)])
     lines = [f"{number},{6 - number}.png,{10 * n},{4 + n}" for number in range(1, 6) for n in (1, 2, 3)]
     write_table(tmp_path / "fix.csv", rows("image_nr,file,x,y", *lines))
-    with pytest.raises(AmbiguousReadingsError, match=r"'image_nr' names the image.*\n.*'file' names the image"):
+    with refusals.refused(AmbiguousReadingsError, "'image_nr'", "'file'"):
         understand(tmp_path)
 
 
@@ -188,7 +189,7 @@ def test_a_column_of_next_images(name, is_asked, tmp_path):
     lines = [f"{now}.png,{after}.png,{10 * n},{4 + n}" for now, after in pairs for n in (1, 2, 3)]
     write_table(tmp_path / "fix.csv", rows(f"{name},next_image,x,y", *lines))
     if is_asked:
-        with pytest.raises(AmbiguousReadingsError, match="next_image"):
+        with refusals.refused(AmbiguousReadingsError, "next_image"):
             understand(tmp_path)
     else:
         assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [6, 20], [7, 30]]
@@ -202,4 +203,4 @@ def test_fixations_of_both_eyes(eyes, refused):
         for name in "abcde"
         for n in (1, 2, 3)
     ]
-    refused(rows("image,x,y,eye", *lines), "both eyes.*'eye'")
+    refused(rows("image,x,y,eye", *lines), "'eye'")

@@ -109,9 +109,9 @@ def test_eyelink_is_measured_on_the_screen_and_names_images_in_a_column_of_any_n
         "b.png": ([[24, 16]], [0]),
     }
     notes = " ".join(understand(tmp_path / "set", image_on_screen="100,100")[2])
-    assert "on the screen;" not in notes
+    assert "on the screen. They" not in notes
     write_images(tmp_path / "set", ("a.png", "b.png"), (248, 264))  # fill the screen
-    assert "The columns' names say that positions are on the screen;" in " ".join(understand(tmp_path / "set")[2])
+    assert "The columns' names say that positions are on the screen." in " ".join(understand(tmp_path / "set")[2])
 
 
 def test_gazepoint_has_an_observer_for_each_table_and_a_row_for_each_sample(tmp_path):

@@ -8,13 +8,14 @@ from PIL import ExifTags, Image
 from scipy import io as matlab
 from scipy import ndimage
 
+from tests import refusals
 from tests.refused_pictures import chunk
 from tests.small_sources import stimulus
 from tests.trainer.data.recordings.recorded import rows
 from trainer import pictures
 from trainer.data import decode, fetch, prepared_data, tfrecords
 from trainer.data.settings import FetchConfig
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError
 from trainer.evaluation.scoring import Scorer
 from trainer.network.preprocess import Frame
 
@@ -72,11 +73,8 @@ def prepare(folder, **settings):
 
 
 def refused(folder, kind, *words, **settings):
-    with pytest.raises(UserError) as caught:
+    with refusals.refused(kind, *words):
         prepare(folder, **settings)
-    assert isinstance(caught.value, kind)
-    for word in words:
-        assert word in str(caught.value)
     assert not (folder.parent / "prepared").exists()
 
 
@@ -234,7 +232,7 @@ def overlay(density):
 )
 def test_a_map_of_another_form_is_refused(make, word, tmp_path):
     suffix = "tiff" if word == "tiff" else "png"
-    refused(write_maps(tmp_path / "lab", make, suffix), UserError, f"maps/p02.{suffix}", word)
+    refused(write_maps(tmp_path / "lab", make, suffix), ContentError, f"maps/p02.{suffix}", word)
 
 
 def test_one_map_of_another_form_is_put_aside(tmp_path):
@@ -258,7 +256,7 @@ def test_maps_that_are_black_where_people_looked_are_refused(sigma_px, invert, t
         write(source / "images" / f"{name}.png", stimulus(index, SIZE))
         write(source / "maps" / f"{name}.png", make(name))
     if invert:
-        refused(source, UserError, "8 maps", "Invert")
+        refused(source, ContentError, 8)
     else:
         assert len(prepare(source)[1]) == len(NAMES)
 
@@ -309,16 +307,16 @@ def test_an_affix_of_some_maps_is_none_of_all(tmp_path):
     source = write_maps(tmp_path / "lab", levels)
     for name in NAMES[:3]:
         (source / "maps" / f"{name}.png").rename(source / "maps" / f"{name}_new.png")
-    refused(source, UserError, "3 of 8 images", "'p01'", "'p01_new'")
+    refused(source, ContentError, "3 of 8", "'p01'", "'p01_new'")
 
 
 def test_an_image_without_its_map_counts_once(tmp_path):
     source = write_maps(tmp_path / "lab", levels)
     for index, path in enumerate(sorted((source / "maps").iterdir())):
         path.rename(path.with_name(f"other{index * 7919}.png"))
-    refused(source, UserError, "8 of 8 images (100.0%)")
+    refused(source, ContentError, "8 of 8")
     write(source / "maps" / "more.png", levels(truth("p01")))
-    refused(source, UserError, "9 of 9 images (100.0%)")
+    refused(source, ContentError, "9 of 9")
 
 
 # === Files that are not read ===
@@ -334,7 +332,7 @@ def write_points(folder, images):
 def test_formats_that_are_not_read_are_named(suffix, named, by, tmp_path):
     brand = {"AVIF": b"avif", "HEIC": b"heic"}[named]
     content = (28).to_bytes(4, "big") + b"ftyp" + brand + bytes(40)
-    with pytest.raises(ContentError, match=rf"^x is {named}.*PNG"):
+    with refusals.refused(ContentError, "x", named, "PNG"):
         pictures.read_picture(content, "x")
     source = write_maps(tmp_path / "lab", levels, maps="maps" if by == "maps" else "heat")
     for path in (source / "images").iterdir():
@@ -344,14 +342,14 @@ def test_formats_that_are_not_read_are_named(suffix, named, by, tmp_path):
         for path in (source / "heat").iterdir():
             path.unlink()
         write_points(source, [path.name for path in (source / "images").iterdir()])
-    refused(source, UserError, f"images/p01.{suffix} is {named}", "save it as PNG")
+    refused(source, ContentError, f"images/p01.{suffix}", named, "PNG")
 
 
 def test_folders_that_seem_to_hold_maps_are_named(tmp_path):
     source = write_maps(tmp_path / "lab", levels, maps="saliency_maps/heatmaps_7s")
-    refused(source, UserError, "saliency_maps/heatmaps_7s", "maps/")
+    refused(source, ContentError, "saliency_maps/heatmaps_7s", "maps/")
     (source / "info.csv").write_text(rows("image,category", *(f"{name}.png,web" for name in NAMES)))
-    refused(source, UserError, "saliency_maps/heatmaps_7s", "maps/")
+    refused(source, ContentError, "saliency_maps/heatmaps_7s", "maps/")
 
 
 def test_a_matlab_file_of_version_7_3_is_refused_before_images_are_read(tmp_path, monkeypatch):

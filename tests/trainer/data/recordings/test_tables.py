@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.refusals import refused
 from trainer.data.recordings.tables import read_head, read_table
-from trainer.errors import UserError
+from trainer.errors import ContentError
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def read(tmp_path):
 
 
 def test_a_table_of_more_columns_than_any_export_has_is_named(read):
-    with pytest.raises(UserError, match=r"t\.csv has 5,003 columns, and at most 4,096"):
+    with refused(ContentError, "t.csv", "5,003", "4,096"):
         read(
             "\n".join(",".join(["a", "1", "2", *["3"] * 5000]) for _ in range(3)).replace("a,1,2", "image,x,y", 1)
         )
@@ -45,7 +46,7 @@ def test_decimal_commas_are_read_beside_other_delimiters(cells, expected, delimi
 @pytest.mark.parametrize("delimiter", ["\t", ";"])
 def test_a_comma_that_may_separate_thousands_is_refused(delimiter, n_before, read):
     rows = [("image", "x", "y"), *[("a", "512", "7")] * n_before, ("a", "1,024", "8")]
-    with pytest.raises(UserError, match=r"t\.csv has '1,024' in its column 'x', which is no plain number"):
+    with refused(ContentError, "t.csv", "'1,024'", "'x'"):
         read("\n".join(map(delimiter.join, rows)))
 
 
@@ -54,7 +55,7 @@ ROWS = ["image,x,y", "a,1,2", "b,3,4", "c,5,6", "d,7,8"]
 
 @pytest.mark.parametrize("closing", ["", 'e,9"'])
 def test_a_quote_that_is_not_closed_takes_no_rows(closing, read):
-    with pytest.raises(UserError, match=r"t\.csv"):
+    with refused(ContentError, "t.csv"):
         read("\n".join([ROWS[0], ROWS[1], '"b,3,4', *ROWS[3:], closing]))
 
 
@@ -72,7 +73,7 @@ def test_a_quote_that_is_not_closed_takes_no_rows(closing, read):
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_quote_that_is_escaped_by_a_backslash_is_named_with_its_line(cell, delimiter, read):
     lines = ["note,image,x,y", "fine,a.png,1,2", f"{cell},a.png,3,4", "fine,c.png,5,6"]
-    with pytest.raises(UserError, match=r"t\.csv .* line 3 "):
+    with refused(ContentError, "t.csv", 3):
         read("\n".join(lines).replace(",", delimiter), first=1)
 
 
