@@ -91,7 +91,7 @@ def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def nearest_model(name: str, others: Iterable[str] = ()) -> str:
-    """Suggest the known model with the name closest to `name`, as `; did you mean 'x'?`, or nothing.
+    """Suggest the known model with the name closest to `name`, as `. Did you mean 'x'?`, or nothing.
 
     The known models are PRETRAINED, the models in the folder REGISTRY, and the `others`.
     """
