@@ -31,12 +31,12 @@ MOVED = (
     ("predict", "https://", "python -m studio predict"),
 )
 """Command, the beginning of an argument that was for designers (empty for any), and what is called now."""
-RESUMES = "interrupted; the same command resumes a training from its last checkpoint"
-LEAVES_NOTHING = "interrupted; nothing was written"
+RESUMES = "interrupted: the same command resumes a training from its last checkpoint"
+LEAVES_NOTHING = "interrupted: nothing was written"
 
 
 def _parser() -> Parser:
-    parser, subparsers = program("msinet", "trainer", "Prepare data; train, evaluate and use MSI-Net.")
+    parser, subparsers = program("msinet", "trainer", "Prepare data, train, evaluate and use MSI-Net.")
     # Given to `predict`, which without it needs nothing that downloads or imports weights.
     parser.set_defaults(choose_model=choose_model)
     for name in COMMANDS:

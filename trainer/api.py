@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import UserError, check, look_up
+from trainer.errors import (
+    ContentError,
+    MismatchError,
+    NotFoundError,
+    SettingError,
+    UnreachableError,
+    UserError,
+    check,
+    look_up,
+)
 from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
 from trainer.models.find import choose_model
@@ -42,8 +51,12 @@ __all__ = [
     "HEAT",
     "Change",
     "Measure",
+    "MismatchError",
     "Model",
+    "NotFoundError",
     "Region",
+    "SettingError",
+    "UnreachableError",
     "UserError",
     "blend",
     "blend_change",
@@ -332,7 +345,11 @@ def compare(
     Raises:
         UserError: as `measure`. Or the maps have different sizes.
     """
-    check(first.shape == second.shape, f"the maps have different sizes, {first.shape} and {second.shape}")
+    check(
+        first.shape == second.shape,
+        f"the maps have different sizes, {first.shape} and {second.shape}",
+        MismatchError,
+    )
     before = measure(first, *wanted)
     moved = elsewhere or {}
     after = measure(second, *(moved.get(each.region.name, each.region) for each in before))
@@ -345,7 +362,8 @@ def _pixels(image: Image) -> npt.NDArray[np.uint8]:
         return Input.find(os.fspath(image)).open(PredictConfig().most_pixels).decode()
     check(
         image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size > 0,
-        f"an image's pixels must be (h, w, 3) uint8, RGB from 0 to 255, but are {image.shape} {image.dtype}; "
+        f"an image's pixels must be (h, w, 3) uint8, RGB from 0 to 255, but are {image.shape} {image.dtype}: "
         "convert them, such as with PIL.Image.fromarray(...).convert('RGB')",
+        ContentError,
     )
     return image

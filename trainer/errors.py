@@ -45,7 +45,8 @@ class UsageError(UserError):
 class NotFoundError(UserError):
     """What a person named, or a run needs, is not there: a file, version, run, image, quota or right.
 
-    Example: `model 'msinet' has no version 3`.
+    Example:
+        >>> raise NotFoundError("model 'msinet' has no version 3")
     """
 
 
@@ -56,7 +57,8 @@ class UnknownNameError(UserError):
 class SettingError(UserError):
     """A setting that has a value which it may not have, or one that contradicts another setting.
 
-    Examples: `epochs is 0`, `workers is 2, but v5e-4 trains on one machine`.
+    Example:
+        >>> raise SettingError("workers is 2, but v5e-4 trains on one machine")
     """
 
 
@@ -72,7 +74,11 @@ class ContentError(UserError):
 
 
 class MismatchError(UserError):
-    """Two things that do not belong together. Example: `mine is of a sweep with other search`."""
+    """Two things that do not belong together.
+
+    Example:
+        >>> raise MismatchError("mine is of a sweep with other search")
+    """
 
 
 class AmbiguousError(UserError):
@@ -84,7 +90,11 @@ class ConflictError(UserError):
 
 
 class UnreachableError(UserError):
-    """A server, bucket or API does not answer, or refuses. Example: `cannot reach the service`."""
+    """A server, bucket or API does not answer, or refuses.
+
+    Example:
+        >>> raise UnreachableError("cannot reach the service")
+    """
 
 
 class FailedError(UserError):

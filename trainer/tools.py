@@ -97,7 +97,7 @@ class Program:
         """
         with reported():
             parsed = self.parser.parse_args(arguments)
-        with reported("interrupted; nothing was written"), terminable():
+        with reported("interrupted: nothing was written"), terminable():
             parsed.run(parsed)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.refusals import refused
 from tests.trainer import predictable
 from trainer import api, tools
-from trainer.errors import UserError
+from trainer.errors import AmbiguousError, ContentError, MismatchError, NotFoundError
 from trainer.io import files
 from trainer.models import registry_layout
 from trainer.models.registry_layout import VERSION_EXTRA
@@ -107,22 +108,22 @@ def test_two_maps_are_compared_by_region():
     assert (lost.first.share, lost.second.share, lost.share, lost.clear) == (0.5, 0, -0.5, True)
     assert (kept.second.region, kept.share) == (moved, 0.5)
     assert not api.compare(before, before, "button:5,2,2,2")[0].clear
-    with pytest.raises(UserError, match=r"\(10, 20\) and \(10, 19\)"):
+    with refused(MismatchError, "(10, 20)", "(10, 19)"):
         api.compare(before, before[:, 1:])
 
 
 @pytest.mark.parametrize(
-    ("image", "message"),
+    ("image", "kind", "named"),
     [
-        (np.zeros((4, 4), np.uint8), r"must be \(h, w, 3\) uint8.* but are \(4, 4\) uint8"),
-        (np.zeros((4, 4, 3)), r"but are \(4, 4, 3\) float64"),
-        ("missing.png", "missing.png"),
-        (str(ROOT / "examples"), "examples has 5 images"),
-        (str(ROOT / "README.md"), "README.md"),
+        (np.zeros((4, 4), np.uint8), ContentError, "(4, 4) uint8"),
+        (np.zeros((4, 4, 3)), ContentError, "(4, 4, 3) float64"),
+        ("missing.png", NotFoundError, "missing.png"),
+        (str(ROOT / "examples"), AmbiguousError, 5),
+        (str(ROOT / "README.md"), ContentError, "README.md"),
     ],
 )
-def test_what_is_not_an_image_is_refused(image, message, model):
-    with pytest.raises(UserError, match=message):
+def test_what_is_not_an_image_is_refused(image, kind, named, model):
+    with refused(kind, named):
         model.predict(image)
 
 

@@ -9,7 +9,7 @@ import argparse
 import json
 
 from trainer.data.settings import parse_image_size
-from trainer.errors import check
+from trainer.errors import SettingError, check
 from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training.accelerators import Accelerator
 from trainer.training.settings import TrainConfig
@@ -41,7 +41,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.training.exits import watch
 
     config, image_size = settings(TrainConfig, parsed), parse_image_size(parsed.image_size)
-    check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1")
+    check(parsed.steps >= 1, f"steps is {parsed.steps}. It must be at least 1", SettingError)
     if parsed.accelerator:
         Accelerator.named(parsed.accelerator)
     watch()

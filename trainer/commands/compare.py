@@ -17,7 +17,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from trainer.errors import check
+from trainer.errors import SettingError, check
 from trainer.machine.runtime import announce
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.settings.flags import output_file, summarize
@@ -31,14 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help="Two or more models; all are compared with the first. One is compared with the default model.",
+        help="Two or more models. All are compared with the first. One is compared with the default model.",
     )
     add(
         "--dataset-dir",
         action="append",
         default=[],
         metavar="DIR",
-        help="Output folder of `fetch`; evaluate all models on it. May be repeated.",
+        help="Output folder of `fetch`. Evaluate all models on it. May be repeated.",
     )
     add("--metric", default="", help=f"Metric of the verdict: {', '.join(METRICS)} (default: {LEAD}).")
     add(
@@ -54,12 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="Write a page with the images on which the models differ most.",
     )
-    add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is the standard output.")
+    add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON. - is the standard output.")
 
 
 def execute(parsed: argparse.Namespace) -> None:
     level = parsed.confidence
-    check(0 < level < 1, f"--confidence is {level:g}; it must be between 0 and 1, such as 0.95")
+    check(0 < level < 1, f"--confidence is {level:g}. It must be between 0 and 1, such as 0.95", SettingError)
     summarize(parsed.json, lambda: _compare(parsed))
 
 

@@ -19,7 +19,7 @@ HELP = "list the datasets: where they are, their licences, and what is kept of t
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", default="", help="Dataset to show in full; without it all are listed.")
+    parser.add_argument("name", nargs="?", default="", help="Dataset to show in full. Without it all are listed.")
     add_cache_dir(parser)
 
 
@@ -48,7 +48,7 @@ def _print_all(root: pathlib.Path | None) -> None:
 def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
     images = f"{row.n_train} images for training, {row.n_valid} for validation"
     images = "any number of images" if row.any_count else images
-    print(f"{name}: {images}; input size {_size(row)}")
+    print(f"{name}: {images}. Input size {_size(row)}")
     for title, text in (("licence", row.licence), ("citation", row.citation), ("homepage", row.homepage)):
         print(f"{title}: {text or 'not stated'}")
     for archive, found in _kept(row, root).items():

@@ -4,7 +4,7 @@ import argparse
 
 from trainer.commands.shared_flags import add_model
 from trainer.data.settings import FetchConfig, HeldOutConfig
-from trainer.errors import check
+from trainer.errors import SettingError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.machine.runtime import announce
@@ -20,7 +20,7 @@ def configure(parser: Parser) -> None:
         required=True,
         action="append",
         metavar="DIR",
-        help="Output folder of `fetch`. May be repeated; the first one decides, unless gate_on is test.",
+        help="Output folder of `fetch`. May be repeated. The first one decides, unless gate_on is test.",
     )
     parser.add_argument("--champion", metavar="DIR", help="The current default model, as --model.")
     parser.add_argument(
@@ -30,7 +30,7 @@ def configure(parser: Parser) -> None:
         "--report",
         type=output_file,
         metavar="HTML",
-        help="Write a page with the results; the browser prints it as a PDF.",
+        help="Write a page with the results. The browser prints it as a PDF.",
     )
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
@@ -46,7 +46,8 @@ def execute(parsed: argparse.Namespace) -> None:
     test_share = settings(FetchConfig, parsed).test_share
     check(
         bool(held_out.test_dataset or not test_share),
-        f"test_share is {test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
+        f"test_share is {test_share:g}, but test_dataset is empty: name the dataset that it is a share of",
+        SettingError,
     )
     model, champion = (
         choose_model(parsed.model).announced().folder,

@@ -13,7 +13,7 @@ import argparse
 import pathlib
 
 from trainer.commands.shared_flags import add_model
-from trainer.errors import UserError
+from trainer.errors import PlaceError, SettingError
 from trainer.network.model_folder import PAGE, PICTURE, SIGNATURES, ModelFolder
 from trainer.settings.flags import output_path
 
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind",
         default=PICTURE,
         choices=(PICTURE, PAGE),
-        help="What the images are; the compact form predicts both as the model does (default: %(default)s).",
+        help="What the images are. The compact form predicts both as the model does (default: %(default)s).",
     )
     parser.add_argument(
         "--flip-prediction",
@@ -58,15 +58,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace) -> None:
     path = pathlib.Path(parsed.output)
     if path.exists():
-        raise UserError(f"{path} exists already; name another --output, or remove it")
+        raise PlaceError(f"{path} exists already: name another --output, or remove it")
     for flag, default in SAVED_MODEL_FLAGS.items():
         if parsed.format != SAVED_MODEL and getattr(parsed, flag) != default:
-            raise UserError(
+            raise SettingError(
                 f"--{flag.replace('_', '-')} is for the format {SAVED_MODEL}, but --format is {parsed.format}"
             )
 
     if parsed.format == COMPACT and parsed.kind != PICTURE:
-        raise UserError(f"the format {COMPACT} predicts each kind of images as the model does; leave out --kind")
+        raise SettingError(
+            f"the format {COMPACT} predicts each kind of images as the model does: leave out --kind"
+        )
     from trainer.data.settings import parse_image_size
     from trainer.models.find import choose_model
 
@@ -74,7 +76,7 @@ def execute(parsed: argparse.Namespace) -> None:
     answering = choose_model(parsed.model).announced()
     sizes = ModelFolder(answering.folder).image_sizes
     if parsed.kind not in sizes:
-        raise UserError(f"{answering.name} has no size of its own for a {parsed.kind}; leave out --kind")
+        raise SettingError(f"{answering.name} has no size of its own for a {parsed.kind}: leave out --kind")
     size = size or sizes[parsed.kind]
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute

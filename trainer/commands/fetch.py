@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trainer.commands.shared_flags import add_cache_dir
 from trainer.data.settings import FetchConfig
 from trainer.datasets.table import Dataset
-from trainer.errors import UserError, visible
+from trainer.errors import AmbiguousError, visible
 from trainer.machine.runtime import announce
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> None:
         from trainer.reports.report import write_readings
 
         write_readings(error, parsed.preview)
-        raise UserError(f"{error}\n{parsed.preview} shows each of them on the images") from None
+        raise AmbiguousError(f"{error}\n{parsed.preview} shows each of them on the images") from None
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
         from trainer.reports.report import write_preview
@@ -70,10 +70,10 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")
     written = f"{counts_text(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:
-        written += f"; preview: {parsed.preview}"
+        written += f", preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
     start = f" --base-model {PRETRAINED} --recipe small" if manifest.is_own else ""
     following = f"train {folder} --output-dir model{start}"
     if manifest.is_test_set:
         following = f"evaluate --model MODEL {folder} --output-dir evaluation"
-    print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")
+    print(f"wrote {parsed.output_dir}: {written}. Next: python -m trainer {following}")

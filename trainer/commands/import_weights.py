@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         default=FetchConfig.dataset,
         metavar="NAME",
-        help="Dataset that the weights were trained on (default: %(default)s); a model and author:NAME keep their "
+        help="Dataset that the weights were trained on (default: %(default)s). A model and author:NAME keep their "
         "own.",
     )
     parser.add_argument(

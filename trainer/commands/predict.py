@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_maps import add_map_flags, write_maps
-from trainer.errors import check, printable
+from trainer.errors import PlaceError, check, printable
 from trainer.io.files import local_path
 from trainer.settings.flags import Parser
 
@@ -43,6 +43,7 @@ def _find(parsed: argparse.Namespace, are_beside: bool) -> "tuple[Sequence[Input
         # A second run would take results next to the images of a folder as images.
         check(
             not local_path(name).is_dir(),
-            f"{printable(name)} is a folder; name a folder for the results of its images with --output-dir",
+            f"{printable(name)} is a folder. Name a folder for the results of its images with --output-dir",
+            PlaceError,
         )
     return find_inputs(parsed.images, parsed.output_dir)

@@ -5,8 +5,8 @@ import argparse
 from trainer.models.model_names import MODEL_NAME, PRETRAINED
 
 MODEL = (
-    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or pretrained, the "
-    "trained model that comes with this package; or author:salicon, the author's weights, downloaded once"
+    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://. Or pretrained, the "
+    "trained model that comes with this package. Or author:salicon, the author's weights, downloaded once"
 )
 """Help text: what `trainer.models.find.find_model` accepts."""
 
@@ -16,7 +16,7 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache-dir",
         metavar="DIR",
-        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
+        help="Folder that keeps downloaded archives, empty for none (default: the environment variable "
         "MSINET_CACHE, else ~/.cache/msinet).",
     )
 
@@ -34,5 +34,5 @@ def add_region(group: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="NAME:X,Y,W,H",
-        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
+        help="Region to measure: pixels from the top left, or all four in %%. Repeat it for more regions.",
     )

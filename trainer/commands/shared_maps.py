@@ -37,12 +37,12 @@ def add_map_flags(parser: Parser) -> None:
         type=results_dir,
         default="",
         metavar="DIR",
-        help="Folder for the results; it keeps the layout of the input folders. Without it, a local file gets its "
+        help="Folder for the results. It keeps the layout of the input folders. Without it, a local file gets its "
         "results next to it if nothing else is asked for, or if --format is given.",
     )
     add_region(parser)
     parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="Write the outcome of each image as JSON; - is stdout."
+        "--json", type=output_file, metavar="FILE", help="Write the outcome of each image as JSON. - is stdout."
     )
     add_settings(parser, PredictConfig)
 
@@ -63,7 +63,7 @@ def write_maps(parsed: argparse.Namespace, find: "FindImages", choose: "Callable
     try:
         summary = summarize(parsed.json, lambda: _write_maps(parsed, find, choose))
     except KeyboardInterrupt as error:
-        print("interrupted; the files written so far are complete", file=sys.stderr)
+        print("interrupted. The files written so far are complete", file=sys.stderr)
         raise SystemExit(interrupted_status(error)) from None
     if summary["failed"]:
         raise SystemExit(1)
@@ -136,7 +136,7 @@ def _print_summary(
     if len(results) == len(predicted) == 1:
         print(predicted[0])
     seen = Counter(predictor.seen_as(result.kind) for result in predicted)
-    kinds = "".join(f"; {f'{n} ' if len(results) > 1 else ''}{seen_as}" for seen_as, n in seen.items() if seen_as)
+    kinds = "".join(f", {f'{n} ' if len(results) > 1 else ''}{seen_as}" for seen_as, n in seen.items() if seen_as)
     print(f"{len(predicted)} of {len(results)} image{'s' * (len(results) > 1)} predicted{where}{kinds}")
     if skipped:
         print(

@@ -7,7 +7,7 @@ import shlex
 
 from trainer.commands.shared_flags import MODEL
 from trainer.data.settings import CACHES
-from trainer.errors import UserError, check, some
+from trainer.errors import SettingError, check, some
 from trainer.network.model_folder import ModelFolder
 from trainer.settings.fields import configs_of, flag_of
 from trainer.settings.flags import (
@@ -82,11 +82,11 @@ def parse_settings(text: str) -> TrainConfig:
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise UserError(f"--settings is {text}: {error}") from None
-    check(isinstance(values, dict), f"--settings is {text}; write a JSON object")
+        raise SettingError(f"--settings is {text}: {error}") from None
+    check(isinstance(values, dict), f"--settings is {text}: write a JSON object", SettingError)
     (config,) = configs_of(values, TrainConfig)
     missing = [field.name for field in dataclasses.fields(TrainConfig) if field.name not in values]
-    check(not missing, f"--settings has no {some(missing)}; it takes all settings of a training")
+    check(not missing, f"--settings has no {some(missing)}: it takes all settings of a training", SettingError)
     assert isinstance(config, TrainConfig)
     return config
 
@@ -99,7 +99,7 @@ def chosen_settings(parsed: argparse.Namespace) -> TrainConfig:
     if not parsed.settings:
         return settings(TrainConfig, parsed).with_recipe(bool(parsed.base_model), vars(parsed), named=flag_of)
     typed = [field.name for field in dataclasses.fields(TrainConfig) if field.name in vars(parsed)]
-    check(not typed, f"--settings has all settings; leave out {' and '.join(map(flag_of, typed))}")
+    check(not typed, f"--settings has all settings: leave out {' and '.join(map(flag_of, typed))}", SettingError)
     config: TrainConfig = parsed.settings
     return config
 
@@ -125,6 +125,6 @@ def execute(parsed: argparse.Namespace) -> None:
 
         write_curve(parsed.output_dir, parsed.curve)
         print(f"wrote the learning curve to {parsed.curve}")
-    print(f"the checkpoints in {checkpoints} are no longer needed; remove them to free the space")
+    print(f"the checkpoints in {checkpoints} are no longer needed: remove them to free the space")
     folders = f"--model {shlex.quote(parsed.output_dir)} --dataset-dir {shlex.quote(parsed.dataset_dir)}"
     print(f"next: python -m trainer evaluate {folders} --output-dir evaluation --report report.html")

@@ -9,7 +9,18 @@ import pathlib
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from trainer.errors import UserError, check, first_line, printable
+from trainer.errors import (
+    AmbiguousError,
+    ContentError,
+    MistakesError,
+    NotFoundError,
+    PlaceError,
+    SettingError,
+    UserError,
+    check,
+    first_line,
+    printable,
+)
 from trainer.io.files import local_path
 from trainer.pictures import SUFFIXES, Picture
 from trainer.places.abstract_place import Stored
@@ -58,7 +69,11 @@ class Input:
             UserError: it leads to none or to several.
         """
         inputs, _ = find_inputs([name])
-        check(len(inputs) == 1, f"{printable(name)} has {len(inputs)} images, but one is needed; name one of them")
+        check(
+            len(inputs) == 1,
+            f"{printable(name)} has {len(inputs)} images, but one is needed: name one of them",
+            AmbiguousError,
+        )
         return inputs[0]
 
     def open(self, max_pixels: int) -> Picture:
@@ -80,7 +95,8 @@ def protect(inputs: Sequence[Input], outputs: Iterable[str | os.PathLike[str]]) 
     for path in outputs:
         check(
             os.path.realpath(path) not in images,
-            f"{printable(str(path))} is an image and would be overwritten; name another place for the results",
+            f"{printable(str(path))} is an image and would be overwritten: name another place for the results",
+            PlaceError,
         )
 
 
@@ -109,18 +125,20 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     """
     inputs: dict[str, Input] = {}
     skipped: list[str] = []
-    reasons: list[str] = []
+    errors: list[UserError] = []
     results = os.path.realpath(output_dir) if output_dir else ""
     connection = Connection()
     for name in names:
         try:
             images = _list(name, skipped, results, connection)
         except UserError as error:
-            reasons.append(str(error))
-            images = [_unreadable(name, str(error))]
+            errors.append(error)
+            images = [_unreadable(name, error)]
         for image in images:
             inputs.setdefault(image.place.identity, image)
-    check(len(reasons) < len(names), "; ".join(dict.fromkeys(reasons)))
+    if len(errors) == len(names):
+        lines = list(dict.fromkeys(map(str, errors)))
+        raise errors[0] if len(lines) == 1 else MistakesError(lines)
     return list(inputs.values()), [name for name in skipped if stored_at(name).identity not in inputs]
 
 
@@ -135,17 +153,21 @@ def _list(name: str, skipped: list[str], output_dir: str, connection: Connection
         images = list(map(_check_key, found))
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         reason = getattr(error, "strerror", None) or first_line(error)
-        raise UserError(f"cannot read {printable(name)}: {reason}") from None
+        raise NotFoundError(f"cannot read {printable(name)}: {reason}") from None
     endings = ", ".join(SUFFIXES)
-    check(bool(images), f"{printable(name)} leads to no images; in a folder, their names must end in {endings}")
+    check(
+        bool(images),
+        f"{printable(name)} leads to no images. In a folder, their names must end in {endings}",
+        NotFoundError,
+    )
     return images
 
 
-def _unreadable(name: str, reason: str) -> Input:
-    """Return an input that cannot be read: `read` raises `UserError(reason)`."""
+def _unreadable(name: str, error: UserError) -> Input:
+    """Return an input that cannot be read: `read` raises the error."""
 
     def read(max_bytes: int) -> bytes:
-        raise UserError(reason)
+        raise error
 
     return Input(name, "", read)
 
@@ -154,7 +176,8 @@ def _check_key(image: Input) -> Input:
     """Make an image unreadable if its results would lie outside their folder: an object may have any name."""
     path = pathlib.PurePosixPath(image.key)
     if path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key:
-        return _unreadable(image.name, f"the name {image.label} lies outside the output folder; rename it")
+        error = PlaceError(f"the name {image.label} lies outside the output folder: rename it")
+        return _unreadable(image.name, error)
     return image
 
 
@@ -175,8 +198,9 @@ def _split_glob(pattern: str) -> tuple[str, list[str]]:
 def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
     check(
         size_bytes <= max_bytes,
-        f"{name} has {size_bytes:,} bytes; the largest allowed image needs at most {max_bytes:,}. Save it as PNG "
+        f"{name} has {size_bytes:,} bytes. The largest allowed image needs at most {max_bytes:,}. Save it as PNG "
         "or JPEG, or raise --most-megapixels",
+        ContentError,
     )
 
 
@@ -185,7 +209,11 @@ def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
 
 def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Input]:
     path = local_path(name)
-    check(bool(name), "the name of an image is empty; give a file or a folder, such as . for this folder")
+    check(
+        bool(name),
+        "the name of an image is empty: give a file or a folder, such as . for this folder",
+        SettingError,
+    )
     if path.is_dir():
         yield from _walk(path, path, skipped, output_dir)
     elif not glob.has_magic(name) or path.exists():
@@ -234,11 +262,12 @@ def _read_file(path: pathlib.Path, max_bytes: int) -> bytes:
     name = printable(str(path))
     try:
         status = path.stat()
-        check(stat.S_ISREG(status.st_mode), f"{name} is a folder, a pipe or a device; give a file")
+        is_file = stat.S_ISREG(status.st_mode)
+        check(is_file, f"{name} is a folder, a pipe or a device: give a file", ContentError)
         _check_size(name, status.st_size, max_bytes)
         return path.read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
+        raise NotFoundError(f"cannot read {name}: {error.strerror}") from None
 
 
 # === Cloud Storage ===
@@ -248,7 +277,11 @@ def _list_remote(place: BucketPlace, skipped: list[str]) -> Iterator[Input]:
     name = str(place)
     is_glob = glob.has_magic(name)
     root, pattern = _split_glob(name) if is_glob else (name.rstrip("/") + "/", [])
-    check(place.with_text(root).has_bucket, f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
+    check(
+        place.with_text(root).has_bucket,
+        f"{printable(name)} names no bucket. Name one: gs://BUCKET/PATTERN",
+        SettingError,
+    )
     for found, size_bytes in place.with_text(root.rstrip("/")).find_objects():
         key = str(found).removeprefix(root)
         image = Input(str(found), key, functools.partial(_read_object, found, size_bytes))

@@ -73,7 +73,9 @@ class ImageResult:
         """Where the attention is: the place of the peak, and `focus`."""
         (y, x), screens = self.peak_at, self.screens
         cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
-        return f"peak at x {x}, y {y}{cut}; {self.focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}"
+        return (
+            f"peak at x {x}, y {y}{cut}, and {self.focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Convert the result to values for JSON."""
@@ -266,7 +268,9 @@ def name_results(
     """
     if formats and not output_dir:
         for image in inputs:
-            check(image.place.is_local, f"{image.label} is on Cloud Storage; name a local --output-dir")
+            check(
+                image.place.is_local, f"{image.label} is on Cloud Storage: name a local --output-dir", PlaceError
+            )
     endings = {name: each.ending if output_dir else each.beside for name, each in PREDICT_FORMATS.items()}
     names = [image.key if output_dir or not image.key else image.beside or image.name for image in inputs]
     stems = [str(pathlib.PurePosixPath(name).with_suffix("")) if name else "" for name in names]
@@ -277,8 +281,9 @@ def name_results(
     repeated = [path for path, count in Counter(written).items() if count > 1]
     check(
         not repeated,
-        f"several images would write {some([printable(str(path)) for path in repeated])}; give the folder that "
+        f"several images would write {some([printable(str(path)) for path in repeated])}: give the folder that "
         "contains all of them, or another --output-dir for each",
+        PlaceError,
     )
     protect(inputs, written)
     return paths

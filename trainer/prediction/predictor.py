@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import check
+from trainer.errors import SettingError, check
 from trainer.network import preprocess
 from trainer.network.inference import Inference
 from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
@@ -54,6 +54,7 @@ class Predictor:
         check(
             asked in ("", *self.image_sizes),
             f"the model predicts all images alike, and has no size of its own for a {asked}: leave the kind out",
+            SettingError,
         )
         return asked or (kind_of(image, is_page, n_screens) if PAGE in self.image_sizes else PICTURE)
 

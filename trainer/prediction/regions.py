@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
-from trainer.errors import UserError, check, printable
+from trainer.errors import AmbiguousError, ContentError, MismatchError, SettingError, check, printable
 from trainer.io.files import read_json
 from trainer.prediction.screens import screens_of
 
@@ -98,7 +98,9 @@ class Region:
             x = y = width = height = math.nan
         is_rectangle = all(map(math.isfinite, (x, y))) and 0 < width < math.inf and 0 < height < math.inf
         check(
-            bool(name.strip()) and is_rectangle, f"region {text!r} is not of the form {SYNTAX}, with sides above 0"
+            bool(name.strip()) and is_rectangle,
+            f"region {text!r} is not of the form {SYNTAX}, with sides above 0",
+            SettingError,
         )
         return cls(name.strip(), x, y, width, height, percent)
 
@@ -116,8 +118,8 @@ class Region:
         for start, length, whole in ((y, down, height), (x, across, width)):
             # Percentages may be off by a hundredth of a pixel.
             if start < 0 or start + length > whole + 0.01:
-                raise UserError(
-                    f"region {self} is not inside {image}, which is {width} pixels wide and {height} high; move it"
+                raise MismatchError(
+                    f"region {self} is not inside {image}, which is {width} pixels wide and {height} high: move it"
                 )
             first = min(round(start), whole - 1)
             slices.append(slice(first, min(whole, max(first + 1, round(start + length)))))
@@ -190,7 +192,7 @@ def parse_regions(texts: Sequence[str], others: Sequence[str] = ()) -> list[Regi
     parsed = [Region.parse(text) for text in texts]
     names = [*(region.name for region in parsed), *others]
     repeated = sorted({name for name in names if names.count(name) > 1})
-    check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
+    check(not repeated, f"several regions are named {', '.join(repeated)}: give each its own name", AmbiguousError)
     return parsed
 
 
@@ -280,5 +282,5 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     else:
         measured = [image["regions"] for image in content["images"] if image.get("regions")]
         texts = [entry["region"] for entry in measured[0]] if measured else []
-    check(bool(texts), f"{printable(str(path))} has no regions: {REMEDY}")
+    check(bool(texts), f"{printable(str(path))} has no regions: {REMEDY}", ContentError)
     return [Region.parse(text) for text in texts]

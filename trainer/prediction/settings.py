@@ -46,7 +46,7 @@ class PredictConfig:
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
     most_megapixels: float = setting(
-        MOST_MEGAPIXELS, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
+        MOST_MEGAPIXELS, "Largest image. Each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
     )
 
     def __post_init__(self) -> None:

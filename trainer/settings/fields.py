@@ -69,7 +69,7 @@ def _check_range(name: str, value: Any, limits: Range) -> None:
     if "choices" in limits:
         check_choice(name, value, limits["choices"])
     if "pattern" in limits and re.fullmatch(limits["pattern"], value) is None:
-        raise SettingError(f"{name} is {value!r}; write {limits['hint']}")
+        raise SettingError(f"{name} is {value!r}. Write {limits['hint']}")
     bounds = [(*COMPARISONS[key], limits[key]) for key in COMPARISONS if key in limits]  # type: ignore[literal-required]
     is_finite = not bounds or abs(value) < math.inf
     if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
@@ -77,7 +77,7 @@ def _check_range(name: str, value: Any, limits: Range) -> None:
         allowed = " and ".join(
             f"{words} {bound if isinstance(bound, int) else f'{bound:g}'}" for words, _, bound in bounds
         )
-        raise SettingError(f"{name} is {shown}; it must be {allowed}{'' if is_finite else ', and finite'}")
+        raise SettingError(f"{name} is {shown}. It must be {allowed}{'' if is_finite else ', and finite'}")
 
 
 def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
@@ -151,9 +151,9 @@ def as_type(name: str, value: object, kind: type) -> Value:
     try:
         return _as_type(value, kind)
     except ValueError:
-        raise SettingError(f"{name} is {brief_value(value)}; it must be {TYPE_NAMES[kind]}") from None
+        raise SettingError(f"{name} is {brief_value(value)}. It must be {TYPE_NAMES[kind]}") from None
     except OverflowError:
-        raise SettingError(f"{name} is too large; it must be {TYPE_NAMES[kind]} of at most 64 bits") from None
+        raise SettingError(f"{name} is too large. It must be {TYPE_NAMES[kind]} of at most 64 bits") from None
 
 
 def _as_type(value: object, kind: type) -> Value:

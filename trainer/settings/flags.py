@@ -176,7 +176,7 @@ def output_path(text: str, into: bool = False) -> str:
     """
     if "://" in text:
         place = "an address" if stored_at(text).is_local else "on Cloud Storage"
-        raise PlaceError(f"{text} is {place}; name a local path, and copy the result there afterwards")
+        raise PlaceError(f"{text} is {place}: name a local path, and copy the result there afterwards")
     if text and text != STDOUT:
         check_output_path(text, into)
     return text
@@ -186,7 +186,7 @@ def output_dir(text: str, into: bool = False) -> str:
     """Check the value of a flag that names a folder to write. Raises `UserError` for a file."""
     output_path(text, into)
     if pathlib.Path(text).is_file():
-        raise PlaceError(f"{text} is a file; name a folder")
+        raise PlaceError(f"{text} is a file: name a folder")
     return text
 
 
@@ -207,7 +207,7 @@ def output_file(text: str) -> str:
     """Check the value of a flag that names a file to write, or STDOUT. Raises `UserError` for a folder."""
     output_path(text)
     if pathlib.Path(text).is_dir():
-        raise PlaceError(f"{text} is a folder; name a file in it")
+        raise PlaceError(f"{text} is a folder: name a file in it")
     return text
 
 

@@ -10,9 +10,10 @@ from PIL import Image
 from tests import kinds
 from tests.golden.inputs import image
 from tests.kinds import CALIBRATION, PAGES, page, sky
+from tests.refusals import refused
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.errors import UserError
+from trainer.errors import SettingError, UserError
 from trainer.io.files import write_json
 from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference
@@ -76,7 +77,7 @@ def test_a_model_without_kinds_sees_all_images_alike(folder, tmp_path):
     assert predictor.kind_of(page(), is_page=True) == PICTURE
     np.testing.assert_array_equal(predictor.predict(page(), kind=PICTURE), predictor.predict(page()))
     assert predictor.seen_as(PICTURE) == ""
-    with pytest.raises(UserError, match=PAGE):
+    with refused(SettingError, PAGE):
         predictor.predict(page(), kind=PAGE)
 
 
@@ -91,7 +92,7 @@ def test_predict_says_as_what_it_saw_each_image(folder, tmp_path, capsys):
         found[asked] = [(each["kind"], each["image_size"]) for each in images]
     assert found == {"": [(PAGE, [40, 72]), (PICTURE, [64, 80])], PICTURE: [(PICTURE, [64, 80])] * 2}
     assert "1 seen as a page, at 40 x 72 pixels" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="poster"):
+    with refused(UserError, "poster"):
         main(["predict", str(tmp_path), "--model", str(folder), "--kind", "poster"])
 
 
@@ -110,13 +111,13 @@ def test_an_export_is_for_one_kind(folder, tmp_path):
     plain = predictable.write_model(tmp_path / "plain", predictable.network(5))
     for model, written in ((folder, "int8"), (plain, "onnx")):
         asked = ["--kind", PAGE, "--format", written, "--output", str(tmp_path / "no")]
-        with pytest.raises(SystemExit, match="leave out --kind"):
+        with refused(SettingError, "--kind"):
             main(["export", "--model", str(model), *asked])
 
 
 def test_a_damaged_size_of_a_kind_is_refused_by_its_numbers(folder, tmp_path):
     model = predictable.write_model(tmp_path / "model", predictable.network(5))
     write_json(model / MODEL_CONFIG, {"image_size": [64, 80], "kinds": {PAGE: PAGES | {"image_size": [41, 72]}}})
-    with pytest.raises(UserError, match="41, 72"):
+    with refused(UserError, "41, 72"):
         Predictor(model)
     assert Calibration.of_config({"calibration": CALIBRATION}).bias_y == 0

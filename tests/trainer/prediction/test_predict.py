@@ -14,8 +14,9 @@ from PIL import Image
 
 from tests.gcs import upload
 from tests.golden.inputs import image
+from tests.refusals import refused
 from trainer.__main__ import main
-from trainer.errors import UserError
+from trainer.errors import PlaceError, UserError
 from trainer.network import load, preprocess
 from trainer.network.hdf5_files import encode_hdf5
 from trainer.network.model_folder import WEIGHTS
@@ -124,7 +125,7 @@ def test_json_has_peak_and_focus_without_regions(narrow_model, predictor, photos
     assert expected[y, x] >= PEAK_LEVEL * expected.max()
     highest = np.sort(expected, axis=None)[-round(expected.size / 10) :]
     assert image["focus"] == pytest.approx(highest.sum() / expected.sum(), rel=1e-3)
-    assert f"peak at x {x}, y {y}; {image['focus']:.0%} of the attention is on 10% of the image\n" in err
+    assert f"peak at x {x}, y {y}, and {image['focus']:.0%} of the attention is on 10% of the image\n" in err
 
 
 def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, bucket):
@@ -134,7 +135,7 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     assert written == ["0-overlay.png", "0.npy", "3-overlay.png", "3.npy"]
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
-    with pytest.raises(SystemExit, match=rf"^error: {place}/0.png is on Cloud Storage; name a local"):
+    with refused(PlaceError, f"{place}/0.png", "--output-dir"):
         run(narrow_model, f"{place}/0.png")
 
 

@@ -8,8 +8,9 @@ import pytest
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import PipelineConfig
 from studio.browser_settings import PageConfig
+from tests.refusals import refused
 from trainer.data.settings import FetchConfig
-from trainer.errors import UserError
+from trainer.errors import SettingError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.prediction.settings import PredictConfig
 from trainer.training.recipes import RECIPES, Recipe
@@ -41,8 +42,8 @@ LIMITED = [
 def test_value_out_of_its_range_is_refused_with_name_value_and_range(config, name):
     (field,) = (field for field in dataclasses.fields(config) if field.name == name)
     for value in outside(field):
-        shown = f"{value:g}" if isinstance(value, float) else ascii(value).replace("\\", r"\\")
-        with pytest.raises(UserError, match=rf"^{name} is {shown}; (it must be|choose one of|write) \S"):
+        shown = f"{value:g}" if isinstance(value, float) else ascii(value)
+        with refused(SettingError, f"{name} is {shown}"):
             config(**{name: value})
 
 
@@ -61,14 +62,14 @@ def test_settings_of_a_recipe_are_taken_once(name, fine_tuning):
 
 
 def test_setting_that_a_recipe_sets_too_is_refused_with_both_values():
-    with pytest.raises(UserError, match=r"epochs=99 patience=2.*epochs=3"):
+    with refused(SettingError, "epochs=99 patience=2", "epochs=3"):
         dataclasses.replace(TrainConfig(recipe="few"), epochs=99, patience=2).with_recipe(False)
 
 
 def test_default_value_that_was_given_is_refused_as_any_other():
     config = TrainConfig(recipe="few", epochs=TrainConfig.epochs)
     assert config.with_recipe(False).epochs == 3
-    with pytest.raises(UserError, match="epochs is given twice"):
+    with refused(SettingError, "epochs", "recipe=few"):
         config.with_recipe(False, given=["recipe", "epochs"])
     assert dataclasses.replace(config, epochs=3).with_recipe(False, given=["epochs"]).epochs == 3
 
@@ -89,5 +90,5 @@ def few(monkeypatch):
     ids=lambda value: str(value)[:20],
 )
 def test_number_that_is_too_large_for_what_reads_it_is_out_of_range(config, name, value):
-    with pytest.raises(UserError, match=name):
+    with refused(SettingError, name):
         config(**{name: value})
