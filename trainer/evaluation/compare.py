@@ -16,7 +16,16 @@ import numpy as np
 from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared_data import Manifest
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import (
+    AmbiguousError,
+    ContentError,
+    MismatchError,
+    NotFoundError,
+    SettingError,
+    UserError,
+    check,
+    check_choice,
+)
 from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
 from trainer.evaluation.evaluation import (
     CONFIDENCE,
@@ -122,11 +131,11 @@ def find_contestants(names: Sequence[str]) -> list[Contestant]:
         UserError: a name stands for no model, two names are equal, or there are fewer than two.
     """
     if len(names) < 2:
-        raise UserError("compare needs two or more models; to evaluate one, use `python -m trainer evaluate`")
+        raise SettingError("compare needs two or more models: to evaluate one, use `python -m trainer evaluate`")
     names = [name.rstrip("/") for name in names]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise UserError(f"{', '.join(repeated)} is named twice; name each model once")
+        raise SettingError(f"{', '.join(repeated)} is named twice: name each model once")
     return [_find(name, label) for name, label in zip(names, _labels(names), strict=True)]
 
 
@@ -139,7 +148,9 @@ def _labels(names: Sequence[str]) -> list[str]:
         if len(set(labels)) == len(labels) and not RESERVED.intersection(labels):
             return labels
     reserved = min(RESERVED.intersection(names))
-    raise UserError(f"the name {reserved} has another meaning in reports; write ./{reserved}, or the whole path")
+    raise AmbiguousError(
+        f"the name {reserved} has another meaning in reports: write ./{reserved}, or the whole path"
+    )
 
 
 def _find(name: str, label: str) -> Contestant:
@@ -150,8 +161,8 @@ def _find(name: str, label: str) -> Contestant:
     if (folder / run_folders.RUN_FILE).is_file():
         attempt = run_folders.latest_attempt(folder)
         if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
-            raise UserError(
-                f"the run {folder} has no evaluation yet; finish it with `make run-pipeline RESUME={folder}`"
+            raise NotFoundError(
+                f"the run {folder} has no evaluation yet: finish it with `make run-pipeline RESUME={folder}`"
             )
         return _evaluated(name, label, attempt / RUN_EVALUATION)
     if (folder / model_folder.EVALUATION).is_file() and not ModelFolder(folder).has_weights:
@@ -159,7 +170,7 @@ def _find(name: str, label: str) -> Contestant:
     try:
         model = find_model(name)
     except UserError as error:
-        raise UserError(f"{name} cannot be compared ({error}); name {KINDS}") from None
+        raise UserError(f"{name} cannot be compared ({error}): name {KINDS}") from None
     if (model / model_folder.EVALUATION).is_file():
         return _evaluated(name, label, model, model)
     return Contestant(label, name, model, {}, {"model": str(model)})
@@ -176,7 +187,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         **{dataset: dataset in tables for dataset in scored},
     }
     for key, is_there in has.items():
-        check(is_there, f"{folder} is from an earlier version (it has no {key!r}); {EVALUATE_AGAIN}")
+        check(is_there, f"{folder} is from an earlier version (it has no {key!r}): {EVALUATE_AGAIN}", ContentError)
     measured = {
         dataset: ModelScores(tables[dataset], result.manifest, _same_data(result), result.origin_of_bias)
         for dataset, result in scored.items()
@@ -252,7 +263,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, SharedScores]:
     """
     for contestant in contestants:
         if not contestant.measured:
-            raise UserError(f"{contestant.name} is a model without scores; {EVALUATE_TOGETHER}")
+            raise NotFoundError(f"{contestant.name} is a model without scores: {EVALUATE_TOGETHER}")
     by_dataset, left_out = {}, []
     for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
         missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
@@ -265,9 +276,11 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, SharedScores]:
         else:
             numbers = [f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants]
             counts = ", ".join(numbers)
-            left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
+            left_out.append(f"{dataset} (no image and metric in common. Images: {counts})")
     if not by_dataset:
-        raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {EVALUATE_TOGETHER}")
+        raise MismatchError(
+            f"the models have no scores in common: {' and '.join(left_out)}. To compare them, {EVALUATE_TOGETHER}"
+        )
     for shared in by_dataset.values():
         shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
     return _tests_first(by_dataset)
@@ -306,9 +319,7 @@ def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
     fewest = min(kept_tables, key=lambda table: table.n_units)
     if any(table.groups != fewest.groups for table in kept_tables):
         count = wording.count_text(fewest.n_units, of_groups=True)
-        notes.append(
-            f"The evaluations have different groups of images; those of the one with the fewest, {count}, count."
-        )
+        notes.append(f"The evaluations have different groups of images. The one with the fewest counts: {count}.")
     without = _left_out(dict(zip(measured, kept_tables, strict=True)))
     return SharedScores(PerImage(images, scores, fewest.groups, without), notes, folder)
 
@@ -381,7 +392,7 @@ def evaluate_again(
     manifests = prepared_data.Manifest.load_all(datasets)
     biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
     if missing := _missing(contestants):
-        raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
+        raise NotFoundError(f"these models no longer exist: {', '.join(missing)}. Name their current folders")
     shared = {}
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
@@ -541,12 +552,12 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
         too_few = wording.too_few(gain.n_images, level, gain.of_groups, confidence.MIN_IMAGES)
-        return f"{too_few}; the {name} of {label} and {first} cannot be compared."
+        return f"{too_few}, so the {name} of {label} and {first} cannot be compared."
     mean, low, high = map(wording.signed, (gain.mean, gain.low, gain.high))
     p_value = wording.p_value_text(gain.p_adjusted)
     numbers = (
         f"gain {mean}, {wording.percent(level)} confidence interval {low} to {high}, "
-        f"p {p_value if '<' in p_value else f'= {p_value}'}; better on {gain.better_on:,} of "
+        f"p {p_value if '<' in p_value else f'= {p_value}'}, better on {gain.better_on:,} of "
         f"{wording.count_text(gain.n_images, gain.of_groups)}"
     )
     preposition = "from" if gain.significance == Significance.NOT_SIGNIFICANT else "than"
@@ -561,4 +572,4 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
     }
     more = [f"{phrase} in {', '.join(labels)}" for phrase, labels in others.items() if labels]
     alone = "The p-values are not corrected for the number of metrics."
-    return f"{sentence} It is {'; '.join(more)}. {alone}" if more else sentence
+    return f"{sentence} It is {', and '.join(more)}. {alone}" if more else sentence

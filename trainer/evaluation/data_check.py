@@ -90,8 +90,8 @@ def _about_pairs(compared: Compared, scores: "_Scores") -> Iterator[Finding]:
         text += f"have changed ({names})" + (f": {how}" if how else "")
         if len(scores.now):
             text += (
-                f"; the {METRICS[LEAD].label} of the current default on {len(scores.now):,} of all that it was "
-                f"decided on was {scores.then.mean():.3f}, and is {scores.now.mean():.3f} now"
+                f", and the {METRICS[LEAD].label} of the current default on {len(scores.now):,} of all that it "
+                f"was decided on was {scores.then.mean():.3f}, and is {scores.now.mean():.3f} now"
             )
         yield Finding(text, len(changed) > MOST_CHANGED * n_comparable)
     if len(scores.added) >= witness.FEWEST and len(scores.all_then) >= witness.FEWEST:

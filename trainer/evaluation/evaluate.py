@@ -15,7 +15,7 @@ import numpy as np
 
 from trainer import wording
 from trainer.data import prepared_data
-from trainer.errors import UserError, now
+from trainer.errors import PlaceError, SettingError, now
 from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen
 from trainer.evaluation.evaluation import (
     KNOWN,
@@ -138,7 +138,7 @@ def _check(
 ) -> tuple[dict[str, prepared_data.Manifest], str]:
     """Return the manifests and the deciding dataset. Find every error that can be found before the slow part."""
     if not datasets:
-        raise UserError("no dataset to evaluate on; name at least one prepared folder")
+        raise SettingError("no dataset to evaluate on: name at least one prepared folder")
     check_evaluation_output(output)
     manifests = prepared_data.Manifest.load_all(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
@@ -160,7 +160,7 @@ def _left_out(folder: StrPath, manifest: prepared_data.Manifest, models: Mapping
 def check_evaluation_output(output: StrPath) -> None:
     """Raise `UserError` if there is something at the place of an evaluation."""
     if files.is_taken(pathlib.Path(output)):
-        raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
+        raise PlaceError(f"{output} exists already: choose another folder for the evaluation, or remove it")
 
 
 def _score(

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
-from trainer.errors import GateError, UserError, check
+from trainer.errors import GateError, SettingError, check
 from trainer.evaluation import confidence, reasons
 from trainer.evaluation.evaluation import CONFIDENCE, Ending, Evaluation, Gain, Known, Role, Scores
 from trainer.evaluation.settings import EvaluateConfig, metric_of
@@ -41,7 +41,9 @@ def measured_metric(gate: str, measured: Collection[str]) -> str:
     """Return the metric that a gate compares. Raises `UserError` if it is not one of `measured`."""
     metric = metric_of(gate)
     if metric not in measured:
-        raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(measured)}")
+        raise SettingError(
+            f"the gate's metric {metric} could not be computed: choose one of {', '.join(measured)}"
+        )
     return metric
 
 
@@ -99,7 +101,7 @@ def decide(
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
         outcome = reasons.BECOMES if promote else "The candidate does not become the default"
-        reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
+        reason = f"{outcome}, because the gate is `{config.gate}`. {comparison[0].upper()}{comparison[1:]}."
         if promote and known is not None:
             reason += f" Known images: {reasons.known_text(known) or known.verdict}."
         if promote and questions:
@@ -129,7 +131,7 @@ def decide(
     if questions:
         reason = f"Held by a question about the data, so the {current} stays: {comparison}."
         return Decision(True, beats, False, " ".join([reason, *questions, reasons.CONFIRM]), Ending.HELD)
-    also = f"; {text}" if known is not None and (text := reasons.known_text(known)) else ""
+    also = f", and {text}" if known is not None and (text := reasons.known_text(known)) else ""
     return Decision(True, beats, True, f"{reasons.BECOMES}: {comparison}{also}.", Ending.PROMOTED)
 
 
@@ -221,7 +223,9 @@ def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
     if gate_on != "test":
         return [*others, *tests][0]
     if not tests:
-        raise UserError("gate_on is test, but there is no test set; set test_dataset, or set gate_on to finetune")
+        raise SettingError(
+            "gate_on is test, but there is no test set: set test_dataset, or set gate_on to finetune"
+        )
     return tests[0]
 
 
@@ -229,8 +233,9 @@ def check_measurable(config: EvaluateConfig, name: str, manifest: Manifest) -> N
     """Raise `UserError` unless the metric of the gate can be computed on dataset `name`, which decides."""
     check(
         config.gate not in metrics_that_need(FIXATIONS) or manifest.has_fixations,
-        f"the gate {config.gate} needs fixations, but dataset {name} has only maps; choose one of "
+        f"the gate {config.gate} needs fixations, but dataset {name} has only maps: choose one of "
         f"{', '.join(metrics_that_need(DENSITY))}",
+        SettingError,
     )
 
 

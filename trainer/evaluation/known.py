@@ -13,7 +13,7 @@ from trainer.data import splits
 from trainer.data.held_out_set import HeldOutImage
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
-from trainer.errors import UserError
+from trainer.errors import ContentError, UserError
 from trainer.evaluation import recorded
 from trainer.evaluation.evaluation import KNOWN
 from trainer.io import files
@@ -84,7 +84,7 @@ def open_known(model: StrPath) -> pathlib.Path | None:
             archive.extractall(folder)
         Manifest.load(folder)
     except (OSError, zipfile.BadZipFile, UserError) as error:
-        raise UserError(
+        raise ContentError(
             f"{path} cannot be read ({error}): restore it, or remove it and set known_images=forget once"
         ) from None
     return folder

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import UserError
+from trainer.errors import ContentError, NotFoundError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import Gain, Intervals, Scores
@@ -261,9 +261,9 @@ def read_scores(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
             for dataset, images in rows.items()
         }
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist: {remedy}") from None
+        raise NotFoundError(f"{path} does not exist: {remedy}") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{reading} is not a table of scores ({error!r}): {remedy}") from None
+        raise ContentError(f"{reading} is not a table of scores ({error!r}): {remedy}") from None
 
 
 def _read(path: pathlib.Path) -> Iterator[tuple[dict[str, str], Scores]]:

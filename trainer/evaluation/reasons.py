@@ -90,7 +90,7 @@ def difference_of(config: EvaluateConfig, gain: Gain) -> str:
         return f"{difference}, but {wording.too_few(gain.n_images, gain.level, gain.of_groups, least)}"
     interval = f"{wording.percent(gain.level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
     if margin:
-        interval += f"; all of it must be above {margin:g}"
+        interval += f", and all of it must be above {margin:g}"
     if gain.outcome == Significance.NOT_SIGNIFICANT:
         return f"{difference}, but not significantly ({interval})"
     return f"significantly {difference} ({interval})"

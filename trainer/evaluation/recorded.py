@@ -14,7 +14,7 @@ import numpy as np
 
 from trainer.data import copies
 from trainer.data.prepared import PreparedData
-from trainer.errors import UserError, check, some
+from trainer.errors import ContentError, check, some
 from trainer.evaluation.evaluation import RECORDED
 from trainer.io.files import StrPath
 
@@ -166,9 +166,10 @@ def _read(path: pathlib.Path, remedy: str) -> list[Line]:
         with path.open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
     except (OSError, ValueError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read ({error}): {remedy}") from None
+        raise ContentError(f"{path} cannot be read ({error}): {remedy}") from None
     for column in NEEDED:
-        check(all(line.get(column) is not None for line in lines), f"{path} has no {column}: {remedy}")
+        is_there = all(line.get(column) is not None for line in lines)
+        check(is_there, f"{path} has no {column}: {remedy}", ContentError)
     return [Line.of(line) for line in lines]
 
 

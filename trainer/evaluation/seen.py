@@ -12,7 +12,7 @@ from trainer.data.copies import match
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.data.splits import is_by_hash
-from trainer.errors import UserError, some
+from trainer.errors import MismatchError, some
 from trainer.io.files import StrPath
 from trainer.models.provenance import Provenance
 from trainer.network.model_folder import ModelFolder
@@ -133,9 +133,9 @@ def check_some_unseen(folder: StrPath, names: Iterable[str]) -> None:
     manifest = Manifest.load(folder)
     n_images = manifest.counts[manifest.held_out]
     if len(set(names)) == n_images:
-        raise UserError(
+        raise MismatchError(
             f"all {n_images:,} test images of {manifest.dataset} are in the training data, or in groups with "
-            "images that are; choose another test_dataset or test_source, or prepare all data with the same "
+            "images that are. Choose another test_dataset or test_source, or prepare all data with the same "
             "test_share. The validation images are evaluated without a test set"
         )
 

@@ -19,7 +19,7 @@ class EvaluateConfig:
         LEAD,
         "Metric in which a candidate must beat the current default model to replace it: "
         f"{', '.join(metrics_that_need(DENSITY))}, or if the deciding dataset has fixations "
-        f"{', '.join(name for name in DECIDING if name not in metrics_that_need(DENSITY))}; "
+        f"{', '.join(name for name in DECIDING if name not in metrics_that_need(DENSITY))}. "
         "`always` promotes every candidate, `never` none.",
         choices=(*DECIDING, "always", "never"),
     )
@@ -27,15 +27,15 @@ class EvaluateConfig:
     gate_confidence: float = setting(
         0.95,
         "Probability that a year of weekly runs promotes only models that are better. The confidence interval of "
-        "the gain, over images that neither model was trained on, must lie above gate_margin; the more decisions "
+        "the gain, over images that neither model was trained on, must lie above gate_margin. The more decisions "
         "there were in the last year, the wider it is. 0 compares the means alone.",
         ge=0,
         lt=1,
     )
     gate_on: str = setting(
         "finetune",
-        "Images on which the gate decides: finetune (the validation images of the fine-tuning data; in `evaluate` "
-        "those of the first --dataset-dir), or test (the images of test_dataset).",
+        "Images on which the gate decides: finetune (the validation images of the fine-tuning data, in `evaluate` "
+        "of the first --dataset-dir), or test (the images of test_dataset).",
         choices=GATE_ON,
     )
 

@@ -120,7 +120,7 @@ def share_notes(
     notes, is_few = [], n_images < FEW_IMAGES
     images = f"{'only ' if is_few else ''}{wording.count_text(n_images, of_groups)}"
     if undefined:
-        remedy = "; more images are needed" if is_few else ""
+        remedy = ". More images are needed" if is_few else ""
         notes.append(
             f"Undefined for {', '.join(undefined)}: over {images}, the {wording.percent(level)} confidence "
             f"interval of people's gain over the centre bias does not lie above 0{remedy}."

@@ -129,7 +129,7 @@ def _charts(versions: Sequence[Entry], moves: Sequence[Move]) -> list[dict[str, 
     return [
         {
             "name": "Gain since pretrained",
-            "note": f"In {label}; higher is better. The line is the default. Each point is a version, with the "
+            "note": f"In {label}. Higher is better. The line is the default. Each point is a version, with the "
             "interval of its gain over the default of its day. The gains of the defaults before it are added.",
             "svg": _quality(versions, moves, *_cumulative(versions, metric), f"gain in {label}", zero=True),
         },

@@ -14,7 +14,7 @@ from PIL import Image
 from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
-from trainer.errors import check, format_duration, now
+from trainer.errors import ContentError, check, format_duration, now
 from trainer.evaluation import per_image, reasons, run_folders, sample_notices, seen
 from trainer.evaluation.compare import (
     Contestant,
@@ -99,7 +99,7 @@ def write_preview(dataset: Path, html: Path) -> None:
     expected, partial = manifest.expected_counts, ""
     if manifest.counts != expected:
         partial = (
-            f"This dataset has {pages.counts_text(manifest.counts)} images; the complete dataset has "
+            f"This dataset has {pages.counts_text(manifest.counts)} images, and the complete dataset has "
             f"{pages.counts_text(expected)}. The results are not comparable with those on the complete dataset."
         )
     fixations = "with fixations" if manifest.has_fixations else "no fixations"
@@ -204,7 +204,7 @@ def write_curve(model: Path, html: Path) -> None:
     """Write the page of a model folder's training history. `UserError` if it has none."""
     folder, remedy = ModelFolder(model), "train the model again"
     history = folder.history(remedy)
-    check(bool(history), f"{folder.history_file} has no epoch; name the folder of a trained model")
+    check(bool(history), f"{folder.history_file} has no epoch: name the folder of a trained model", ContentError)
     settings: dict[str, Any] = dict(folder.known_config(remedy) or {})
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
     valid = [row["valid_loss"] for row in history]
@@ -250,7 +250,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
     `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
     """
     folder = pathlib.Path(folder)
-    remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
+    remedy = f"{folder} is not an evaluation: make one with `python -m trainer evaluate`"
     evaluation = Evaluation.read(folder, remedy)
     tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
     *others, last = evaluation.datasets
@@ -333,8 +333,8 @@ def _sentence(evaluation: Evaluation, table: PerImage) -> str:
     sentence = (
         f"On {_data({evaluation.decides: (result.n_images, result.n_units)})}, the candidate's {row.label} is "
         f"{number(means[Role.CANDIDATE][metric])}{f' ({interval})' if interval else ''}, "
-        f"{' and '.join(comparisons)}; "
-        f"the worst image is {table.images[worst]} ({number(scores[worst])})."
+        f"{' and '.join(comparisons)}. "
+        f"The worst image is {table.images[worst]} ({number(scores[worst])})."
     )
     return " ".join([sentence, *sentences.where_worse(result)])
 

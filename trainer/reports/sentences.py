@@ -7,7 +7,7 @@ from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_th
 
 OTHERS: dict[str, str] = {Role.CENTER_BIAS: "the centre bias", Role.CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""
-REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
+REGISTERS_NOTHING = "`evaluate` registers nothing: the pipeline does."
 
 
 def reason_of(evaluation: Evaluation, registers: bool) -> str:

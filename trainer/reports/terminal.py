@@ -91,7 +91,7 @@ def _print_ceiling(console: Console, result: ScoredDataset, level: float) -> Non
         who.replace(" ", "\n"),
         *(MODELS[model] for model in rows[0]["shares"]),
     ]
-    title = f"Share of the way from the centre bias to {who}; {wording.percent(level)} confidence intervals"
+    title = f"Share of the way from the centre bias to {who}, with {wording.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {ceiling_scope(ceiling)}."), soft_wrap=True)
     console.print(Text("All others predict one observer, the other half predicts a half."), soft_wrap=True)
@@ -140,7 +140,7 @@ def _score_cells(
 
 def _heading(dataset: str, n_images: int, n_units: int, level: float) -> str:
     images = f"{n_images:,}{wording.in_groups(n_units, n_images)}"
-    return f"{title(dataset)}: {images}; {wording.percent(level)} confidence intervals"
+    return f"{title(dataset)}: {images}, with {wording.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:

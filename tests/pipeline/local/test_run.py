@@ -151,7 +151,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, fi
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert any({"candidate", "default", "gain"} <= set(line.split()) for line in lines)
     assert any(line.startswith("KLD ↓") for line in lines)
-    assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
+    assert any(line.startswith("Test images of salicon: 3, with ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
     assert "generated shapes" not in first.stdout
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines

@@ -9,9 +9,10 @@ import pytest
 
 from tests.gcs import upload
 from tests.prepared import manifest_of
+from tests.refusals import refused
 from tests.trainer.reports.test_report import Page, assert_self_contained
 from trainer.__main__ import main
-from trainer.errors import UserError
+from trainer.errors import AmbiguousError, NotFoundError, UserError
 from trainer.evaluation import confidence, run_folders
 from trainer.evaluation.compare import (
     Contestant,
@@ -187,7 +188,7 @@ def test_each_kind_has_its_scores_and_its_model(evaluated, models, datasets, ver
 def test_evaluation_of_an_earlier_attempt_does_not_count(evaluated, run):
     for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
         files.write_json(run / run_folders.RUN_FILE, {"earlier": earlier})
-        with pytest.raises(UserError, match="mine has no evaluation yet"):
+        with refused(NotFoundError, run, f"RESUME={run}"):
             find_contestants([str(run), str(evaluated)])
 
 
@@ -199,7 +200,7 @@ def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, 
     names = ["./uniform", "mine/centre_bias"]
     assert [each.label for each in find_contestants(names)] == names
     assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
-    with pytest.raises(UserError, match="uniform has another meaning"):
+    with refused(AmbiguousError, "./uniform"):
         find_contestants([str(evaluated), "uniform"])
 
 
@@ -213,7 +214,7 @@ def test_evaluation_and_version_on_cloud_storage_are_downloaded(evaluated, versi
         assert contestant.label == name
         assert (contestant.model / model_folder.WEIGHTS).is_file()
         assert len(contestant.measured["salicon"].table.images) == 10
-    with pytest.raises(UserError, match="no version 7"):
+    with refused(UserError, "msinet@7", 7):
         find_contestants([f"{registry}/msinet@7", str(evaluated)])
 
 

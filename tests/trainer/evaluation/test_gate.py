@@ -3,7 +3,8 @@
 import pytest
 
 from tests.prepared import manifest_of
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import SettingError
 from trainer.evaluation import confidence, gate, reasons
 from trainer.evaluation.evaluation import Gain, Known
 from trainer.evaluation.gate import Decision, decide
@@ -98,7 +99,7 @@ def test_synthetic_patterns_do_not_count_against_a_default_trained_on_real_data(
 
 def test_metric_that_could_not_be_computed_is_named():
     ours = {"kld": 0.5, "cc": 0.5}
-    with pytest.raises(UserError, match="nss could not be computed; choose one of kld, cc"):
+    with refused(SettingError, "nss", "kld, cc"):
         decided({"gate": "nss"}, ours, ours)
 
 

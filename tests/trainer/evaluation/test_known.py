@@ -6,9 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.refusals import refused
 from tests.trainer import predictable
 from trainer.data import prepared_data, tfrecords
-from trainer.errors import UserError
+from trainer.errors import ContentError
 from trainer.evaluation import known, reasons, recorded
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation import KNOWN, RECORDED, Ending, Known
@@ -168,7 +169,7 @@ def test_a_damaged_file_is_named_with_a_remedy(default, tmp_path):
     broken = shutil.copytree(default, tmp_path / "default")
     content = bytearray((broken / KNOWN).read_bytes())
     (broken / KNOWN).write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match=r"known_images\.zip cannot be read .* known_images=forget"):
+    with refused(ContentError, "known_images.zip", "known_images=forget"):
         known.open_known(broken)
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import ContentError, NotFoundError
 from trainer.evaluation import confidence, per_image
 from trainer.evaluation.per_image import PerImage
 from trainer.metrics.metric_table import METRICS
@@ -59,7 +60,7 @@ def test_file_without_scores_is_named(content, tmp_path):
     if not content:
         assert per_image.read_scores(path, "evaluate again") == {}
         path.unlink()
-    with pytest.raises(UserError, match=r"per_image.csv .*: evaluate again"):
+    with refused(NotFoundError if not content else ContentError, "per_image.csv", "evaluate again"):
         per_image.read_scores(path, "evaluate again")
 
 

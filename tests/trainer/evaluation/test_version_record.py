@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.refusals import refused
 from trainer.errors import ContentError
 from trainer.evaluation.version_record import GainRecord, VersionRecord
 
@@ -30,12 +31,12 @@ def test_a_models_configuration_stays_as_it_is():
     ("content", "named"),
     [
         ([], "the whole"),
-        ({"gain": {"metric": "kld"}}, r"gain\.mean"),
-        ({"known": {"verdict": "perhaps"}}, r"known\.verdict"),
+        ({"gain": {"metric": "kld"}}, "gain.mean"),
+        ({"known": {"verdict": "perhaps"}}, "known.verdict"),
         ({"compared_with": "none"}, "compared_with"),
-        ({"lineage": {"model": {"image_size": "large"}}}, r"lineage\.model\.image_size"),
+        ({"lineage": {"model": {"image_size": "large"}}}, "lineage.model.image_size"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_place(content, named):
-    with pytest.raises(ContentError, match=rf"version\.json is damaged \({named}: .*restore it"):
+    with refused(ContentError, "version.json", named, "restore it"):
         VersionRecord.of(content, "version.json", "restore it")

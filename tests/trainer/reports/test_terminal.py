@@ -20,7 +20,7 @@ def lines(evaluation):
 
 def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation, lines):
     salicon = evaluation.datasets["salicon"]
-    assert lines[0].strip() == "Validation images of salicon: 10; 95% confidence intervals"
+    assert lines[0].strip() == "Validation images of salicon: 10, with 95% confidence intervals"
     assert lines[1].split() == ["centre"]
     assert lines[2].split() == ["candidate", "interval", "default", "bias", "gain", "interval"]
     low, high = salicon.intervals["candidate"]["nss"]
