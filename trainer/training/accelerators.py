@@ -319,7 +319,7 @@ class Accelerator:
         """
         if name not in ACCELERATORS and (meant := _rows_called(name)):
             raise UnknownNameError(
-                f"unknown accelerator {name!r}; did you mean {', '.join(repr(row.name) for row in meant)}?"
+                f"unknown accelerator {name!r}. Did you mean {', '.join(repr(row.name) for row in meant)}?"
             )
         return look_up("accelerator", name, ACCELERATORS)
 

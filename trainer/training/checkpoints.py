@@ -29,7 +29,15 @@ from typing import IO, Any, Self
 import numpy as np
 from pydantic import TypeAdapter
 
-from trainer.errors import UnreachableError, UserError, check
+from trainer.errors import (
+    ConflictError,
+    ContentError,
+    MismatchError,
+    PlaceError,
+    UnreachableError,
+    UserError,
+    check,
+)
 from trainer.io.files import StrPath, machine, start_of
 from trainer.places.abstract_place import Stored
 from trainer.places.places import stored_at, unmounted
@@ -187,7 +195,7 @@ class Checkpoints:
             try:
                 writing.result()
             except UserError as error:
-                size = f"a checkpoint takes {self._n_bytes() / 1e6:.0f} MB; up to {KEEP + 1} exist at a time"
+                size = f"a checkpoint takes {self._n_bytes() / 1e6:.0f} MB, and up to {KEEP + 1} exist at a time"
                 raise UserError(f"{error} ({size})") from None
 
     def close(self) -> None:
@@ -247,8 +255,8 @@ class Checkpoints:
             print(f"resuming after {_words(name)} ({path})", flush=True)
             return progress
         if names:
-            raise UserError(
-                f"none of the {len(names)} checkpoints in {self.folder} can be read; remove the folder to "
+            raise ContentError(
+                f"none of the {len(names)} checkpoints in {self.folder} can be read: remove the folder to "
                 "start again from the beginning"
             )
         return Progress()
@@ -266,8 +274,9 @@ class Checkpoints:
         check(
             missing <= room,
             f"the disk of {self.folder} has room for {room / 1e9:,.3g} GB, and the training writes "
-            f"{missing / 1e9:,.3g} GB of checkpoints there: {KEEP + 1} of {n_bytes / 1e6:,.0f} MB exist at once; "
-            "free some, or choose another folder for them",
+            f"{missing / 1e9:,.3g} GB of checkpoints there: {KEEP + 1} of {n_bytes / 1e6:,.0f} MB exist at once. "
+            "Free some, or choose another folder for them",
+            PlaceError,
         )
 
     def _n_bytes(self) -> int:
@@ -292,11 +301,11 @@ class Checkpoints:
                 size = file.seek(0, os.SEEK_END)
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise DamagedCheckpointError(
-                    f"it is damaged, truncated or not a checkpoint ({size} bytes; {reason})"
+                    f"it is damaged, truncated or not a checkpoint ({size} bytes: {reason})"
                 ) from None
         if version != FORMAT:
-            raise UserError(
-                f"{self.folder.path(name)} has format {version}, this version reads {FORMAT}; use the "
+            raise MismatchError(
+                f"{self.folder.path(name)} has format {version}, this version reads {FORMAT}: use the "
                 "version that wrote it, or another folder"
             )
         self._check_identity(state.identity)
@@ -310,8 +319,8 @@ class Checkpoints:
             if identity.get(key) != self._identity.get(key)
         ]
         if differing:
-            raise UserError(
-                f"the checkpoint in {self.folder} belongs to another run ({'; '.join(differing)}); "
+            raise MismatchError(
+                f"the checkpoint in {self.folder} belongs to another run ({', '.join(differing)}): "
                 "use the same values, or another folder"
             )
 
@@ -319,8 +328,8 @@ class Checkpoints:
         for group, copies in self._copies.items():
             saved = [(array.dtype, array.shape) for array in arrays[group]]
             if saved != [(copy.dtype, copy.shape) for copy in copies]:
-                raise UserError(
-                    f"{path} is a checkpoint of another network (the variables of its {group} differ); use "
+                raise MismatchError(
+                    f"{path} is a checkpoint of another network (the variables of its {group} differ): use "
                     "another folder, or the version of the program that wrote it"
                 )
 
@@ -376,8 +385,8 @@ class Marker:
         """
         if other := self._read():
             if not self._follows(other):
-                raise UserError(
-                    f"another training writes its checkpoints to {self._folder}: {_who(other)}; wait "
+                raise ConflictError(
+                    f"another training writes its checkpoints to {self._folder}: {_who(other)}. Wait "
                     "until it ends or stop it, or name another checkpoint folder. If it has ended, remove "
                     f"{self._folder.path(MARKER)}"
                 )
@@ -389,7 +398,7 @@ class Marker:
         """Raise `UserError` if another training has taken the folder over since `write`."""
         if self._is_written and (found := self._read()) != self._own:
             other = _who(found) if found else "one that has ended"
-            raise UserError(
+            raise ConflictError(
                 f"another training took over {self._folder}: {other}. This one ends and does not change "
                 "the checkpoints"
             )
@@ -427,7 +436,7 @@ def _patiently(action: Callable[..., None], *arguments: Any) -> None:
         except UnreachableError as error:
             if time.monotonic() > end:
                 raise
-            print(f"{error}; the training tries again", flush=True)
+            print(f"{error}. The training tries again", flush=True)
 
 
 def _who(marker: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from trainer.data.settings import SAMPLE
-from trainer.errors import check, reported
+from trainer.errors import FailedError, check, reported
 from trainer.machine import runtime
 from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> None:
     # By the API, because whether the mount can be written is part of the question.
     folder.write(REPORT, lambda file: file.write(lines.encode()))
     bad = ", ".join(fact.name for fact in shown if fact.is_bad)
-    check(not bad, f"a training cannot work here: {bad} (see above)")
+    check(not bad, f"a training cannot work here: {bad} (see above)", FailedError)
 
 
 def train_a_step(scratch: pathlib.Path, accelerator: str, image_size: str) -> Fact:
@@ -134,13 +134,13 @@ def locked_memory() -> Fact:
     limits = " of ".join("unlimited" if limit < 0 else f"{limit} bytes" for limit in (soft, hard))
     if not runtime.locked_memory_is_low():
         return Fact("locked memory", limits)
-    means = "enough for CPUs and GPUs; a TPU needs more"
+    means = "enough for CPUs and GPUs. A TPU needs more"
     if not runtime.is_for_tpu():
         return Fact("locked memory", limits, means=means)
     runtime.raise_locked_memory()
     is_low = runtime.locked_memory_is_low()
     outcome = "this process may not raise it" if is_low else "the training raises it, which works here"
-    return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}; {outcome}")
+    return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}. {outcome[0].upper()}{outcome[1:]}")
 
 
 def shared_memory() -> Fact:
@@ -149,7 +149,7 @@ def shared_memory() -> Fact:
     shown = f"{size / 2**20:.0f} MiB at {host.SHARED_MEMORY}"
     if size >= host.NCCL_SHARED_BYTES:
         return Fact("shared memory", shown)
-    means = f"enough for one GPU or TPU; several GPUs should have {host.NCCL_SHARED_BYTES / 2**20:.0f} MiB"
+    means = f"enough for one GPU or TPU. Several GPUs should have {host.NCCL_SHARED_BYTES / 2**20:.0f} MiB"
     return Fact("shared memory", shown, NOTE, means)
 
 

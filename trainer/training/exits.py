@@ -79,7 +79,7 @@ def ended_by(ending: signal.Signals) -> str:
     cause = CAUSES.get(ending, "Something outside of the training ended it")
     return (
         f"the training was ended by {ending.name} (exit status {SHELL_SIGNAL_BASE + ending}), not by an error of "
-        f"Python. {cause}. Python's stack above, if there is one, names the step that it happened in; "
+        f"Python. {cause}. Python's stack above, if there is one, names the step that it happened in. "
         "`python -m pipeline doctor --live` tries the same image and accelerator with one step. A job that is "
         "started again resumes from its last checkpoint"
     )
@@ -107,7 +107,7 @@ class Stop:
         for signal_number in SIGNALS:
             signal.signal(signal_number, signal.SIG_DFL)  # a second signal ends the process at once
         # Not `print`, which fails if the signal interrupts another print.
-        message = f"{signal.Signals(number).name}: saving the state, then stopping; repeat to stop at once\n"
+        message = f"{signal.Signals(number).name}: saving the state, then stopping. Repeat to stop at once\n"
         os.write(2, message.encode())
 
 

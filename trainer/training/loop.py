@@ -19,7 +19,7 @@ import tensorflow as tf
 from trainer.data.batches import Split
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
-from trainer.errors import UserError
+from trainer.errors import FailedError
 from trainer.io.files import StrPath
 from trainer.machine.progress import Tracker
 from trainer.machine.runtime import announce
@@ -166,8 +166,8 @@ class Loop:
                 tracker.advance(images)
                 self._synchronize(steps, time.monotonic() - start)
         if not math.isfinite(total):
-            raise UserError(
-                f"the validation loss after epoch {epoch + 1} is {total}; lower learning_rate "
+            raise FailedError(
+                f"the validation loss after epoch {epoch + 1} is {total}: lower learning_rate "
                 f"(now {self.config.learning_rate:g})"
             )
         return total / count
@@ -190,9 +190,9 @@ class Loop:
             for example in PreparedData(self.data.folder).examples("train")
             if example.index in indices
         ]
-        raise UserError(
+        raise FailedError(
             f"the loss is {step_losses[bad[0]]} at step {bad_step + 1} of epoch {epoch + 1}, on the images "
-            f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or check these images"
+            f"{', '.join(names)}: lower learning_rate (now {config.learning_rate:g}), or check these images"
         )
 
     def _synchronize(self, steps: int, seconds: float) -> None:
@@ -214,7 +214,7 @@ class Loop:
         """Save the state and end the process, since a machine of the job was asked to stop."""
         self._save()
         self.checkpoints.wait()
-        print("saved; run the same command again to resume", flush=True)
+        print("saved: run the same command again to resume", flush=True)
         raise SystemExit(self.stop.exit_status if self.stop.requested else exits.stopped(signal.SIGTERM))
 
     def _save(self) -> None:

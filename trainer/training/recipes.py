@@ -64,10 +64,10 @@ RECIPES = {
 
 def described_recipes() -> str:
     """Describe all recipes and their settings for a help text."""
-    return "; ".join(f"{name}: {recipe.summary}{_steps(recipe)}" for name, recipe in RECIPES.items())
+    return ". ".join(f"{name}: {recipe.summary}{_steps(recipe)}" for name, recipe in RECIPES.items())
 
 
 def _steps(recipe: Recipe) -> str:
     steps = {"base training": recipe.base, "fine-tuning": recipe.finetune}
     parts = [f"{step} with {settings_text(settings)}" for step, settings in steps.items() if settings]
-    return f" ({'; '.join(parts)})" if parts else ""
+    return f" ({', '.join(parts)})" if parts else ""

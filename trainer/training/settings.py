@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import ClassVar, Self
 
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, check
 from trainer.settings.fields import check_ranges, setting, settings_text
 from trainer.training.recipes import PAPER, RECIPES, described_recipes
 
@@ -25,7 +25,11 @@ def parse_profile_steps(text: str) -> tuple[int, int] | None:
     if not text:
         return None
     first, last = map(int, text.split("-"))
-    check(1 <= first <= last, f"profile_steps is {text}; steps count from 1, and the first is not after the last")
+    check(
+        1 <= first <= last,
+        f"profile_steps is {text}. Steps count from 1, and the first is not after the last",
+        SettingError,
+    )
     return first, last
 
 
@@ -42,10 +46,10 @@ class TrainConfig:
         choices=RECIPES,
     )
     epochs: int = setting(10, "Passes over the training set.", ge=1)
-    batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.", ge=0)
+    batch_size: int = setting(1, "Images per step, over all replicas. 0 for the default of the accelerator.", ge=0)
     accumulation: int = setting(
         1,
-        "Number of parts into which each device splits its images of a step; computed one after another, to "
+        "Number of parts into which each device splits its images of a step, computed one after another, to "
         "save memory.",
         ge=1,
     )
@@ -76,7 +80,7 @@ class TrainConfig:
     flip_prediction: bool = setting(
         False,
         "Let the trained model predict each image and its mirror image, and average both maps (test-time "
-        "augmentation): a little better, in twice the time. Evaluation, serving and exports do so too; the "
+        "augmentation): a little better, in twice the time. Evaluation, serving and exports do so too. The "
         "training itself does not change.",
         group=AUGMENTATION,
     )
@@ -88,7 +92,7 @@ class TrainConfig:
     )
     patience: int = setting(
         0,
-        "Stop after this many epochs without a better validation loss; 0 never stops early.",
+        "Stop after this many epochs without a better validation loss. 0 never stops early.",
         group=OPTIMIZATION,
         ge=0,
     )
@@ -102,7 +106,7 @@ class TrainConfig:
         "imagenet",
         "Weights to start from: imagenet (an encoder, downloaded by Keras), pretrained (the trained model that "
         "comes with this package), author:salicon (the whole network, downloaded from its author), none, or a "
-        "file of VGG16 or of the whole network in any format that `python -m trainer import-weights` reads; a "
+        "file of VGG16 or of the whole network in any format that `python -m trainer import-weights` reads. A "
         "base model replaces them.",
         pattern=r"(?s:.*\S.*)",
         hint="imagenet, pretrained, none, or a file of weights",
@@ -114,7 +118,7 @@ class TrainConfig:
     )
     profile_steps: str = setting(
         "",
-        "Steps to profile for TensorBoard, such as 10-20; empty for none.",
+        "Steps to profile for TensorBoard, such as 10-20, empty for none.",
         pattern=r"(\d{1,9}-\d{1,9})?",
         hint="the first and the last step, such as 10-20",
     )
@@ -123,7 +127,8 @@ class TrainConfig:
         check_ranges(self)
         check(
             self.warmup_epochs < self.epochs,
-            f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
+            f"warmup_epochs is {self.warmup_epochs:g}. It must be below epochs, which is {self.epochs}",
+            SettingError,
         )
         parse_profile_steps(self.profile_steps)
 
@@ -152,9 +157,9 @@ class TrainConfig:
         if twice:
             values = settings_text({named(name): value for name, value in twice.items()})
             theirs = settings_text({named(name): chosen[name] for name in twice})
-            raise UserError(
+            raise SettingError(
                 f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
-                f"and {settings_text({named('recipe'): self.recipe})} sets {theirs}; leave out one"
+                f"and {settings_text({named('recipe'): self.recipe})} sets {theirs}: leave out one"
             )
         return dataclasses.replace(self, **chosen)
 
@@ -168,7 +173,8 @@ class TrainConfig:
         check(
             not others,
             f"recipe={self.recipe} sets {settings_text({name: chosen[name] for name in others})}, but the "
-            f"settings have {settings_text(others)}; give them its values, or recipe={PAPER}",
+            f"settings have {settings_text(others)}: give them its values, or recipe={PAPER}",
+            SettingError,
         )
 
     def with_batch(self, batch_size: int) -> Self:

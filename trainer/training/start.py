@@ -4,7 +4,7 @@ import pathlib
 from typing import Any
 
 from trainer.data.prepared_data import Manifest
-from trainer.errors import check
+from trainer.errors import ContentError, MismatchError, NotFoundError, PlaceError, check
 from trainer.io.files import StrPath, is_taken
 from trainer.machine.runtime import load_tensorflow
 from trainer.models.weight_sources import WeightSource
@@ -65,21 +65,24 @@ def check_training(
     manifest = Manifest.load(dataset)
     check(
         not manifest.is_test_set,
-        f"{dataset} is a test set of {manifest.dataset}, which is not trained on; fetch data without --test",
+        f"{dataset} is a test set of {manifest.dataset}, which is not trained on: fetch data without --test",
+        MismatchError,
     )
     check(
         bool(manifest.counts["valid"]),
-        f"{manifest.dataset} has no validation images, which choose the best epoch; prepare more images",
+        f"{manifest.dataset} has no validation images, which choose the best epoch: prepare more images",
+        ContentError,
     )
     if accelerator:
         accelerators.Accelerator.named(accelerator)
     check(
         not is_taken(pathlib.Path(output)) or ModelFolder(output).config_file.is_file(),
-        f"{output} exists already, and is not a model; remove it, or choose another folder",
+        f"{output} exists already, and is not a model: remove it, or choose another folder",
+        PlaceError,
     )
     if base_model is not None:
         folder = ModelFolder(base_model)
         folder.config_of_base()
-        check(folder.has_weights, f"{folder.weights} does not exist; {folder.remedy}")
+        check(folder.has_weights, f"{folder.weights} does not exist: {folder.remedy}", NotFoundError)
     else:
         WeightSource(config.initial_weights).check_local()

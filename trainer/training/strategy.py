@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.errors import UserError, check, first_line
+from trainer.errors import MismatchError, NotFoundError, SettingError, UnreachableError, check, first_line
 from trainer.machine import runtime
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
@@ -47,14 +47,15 @@ class Cluster:
             task = config["task"]
             job, index = str(task["type"]), int(task["index"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"TF_CONFIG is malformed ({type(error).__name__}: {error}); write "
+            raise SettingError(
+                f"TF_CONFIG is malformed ({type(error).__name__}: {error}): write "
                 '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
             ) from None
         members = ", ".join(f"{name} 0 to {len(hosts) - 1}" for name, hosts in jobs.items()) or "no machines"
         check(
             0 <= index < len(jobs.get(job, [])),
-            f"in TF_CONFIG this machine is {job} {index}, but its cluster has {members}; correct TF_CONFIG",
+            f"in TF_CONFIG this machine is {job} {index}, but its cluster has {members}: correct TF_CONFIG",
+            SettingError,
         )
         return cls(jobs, job, index)
 
@@ -143,7 +144,8 @@ def connect_devices(accelerator: str = "") -> Devices:
     kind = kind_of_devices(accelerator)
     check(
         kind == "gpu" or not row or cluster.size == 1,
-        f"TF_CONFIG has {cluster.size} machines, but {accelerator} trains on one; choose GPUs, or unset TF_CONFIG",
+        f"TF_CONFIG has {cluster.size} machines, but {accelerator} trains on one: choose GPUs, or unset TF_CONFIG",
+        SettingError,
     )
     if kind == "tpu":
         strategy = _tpu_strategy(accelerator)
@@ -155,8 +157,9 @@ def connect_devices(accelerator: str = "") -> Devices:
     expected = row.chips * cluster.size if row else devices.replicas
     check(
         devices.replicas == expected,
-        f"{accelerator} on {cluster.size} machines has {expected} chips, but TensorFlow uses {devices.replicas}; "
+        f"{accelerator} on {cluster.size} machines has {expected} chips, but TensorFlow uses {devices.replicas}: "
         "choose the accelerator that the machines have",
+        MismatchError,
     )
     return devices
 
@@ -187,8 +190,9 @@ def _gpu_strategy(accelerator: str, chips: int, cluster: Cluster) -> tf.distribu
     chips = chips or len(gpus)
     check(
         len(gpus) >= chips,
-        f"{accelerator} has {chips} GPUs, but TensorFlow finds {len(gpus)} on this machine; check the driver "
+        f"{accelerator} has {chips} GPUs, but TensorFlow finds {len(gpus)} on this machine: check the driver "
         "(nvidia-smi) and the image, which must be the one for gpu, or choose the accelerator of this machine",
+        NotFoundError,
     )
     tf.config.set_visible_devices(gpus[:chips], "GPU")
     for device in gpus[:chips]:
@@ -205,13 +209,13 @@ def _workers_strategy(cluster: Cluster, communication: Any) -> tf.distribute.Str
         tf.train.ClusterSpec(cluster.jobs), task_type=cluster.job, task_id=cluster.index, rpc_layer="grpc"
     )
     print(
-        f"waiting for all {cluster.size} machines in TF_CONFIG; this machine is number {cluster.rank}",
+        f"waiting for all {cluster.size} machines in TF_CONFIG. This machine is number {cluster.rank}",
         flush=True,
     )
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, Options(implementation=communication))
     except (tf.errors.OpError, RuntimeError) as error:
-        raise UserError(
+        raise UnreachableError(
             f"the {cluster.size} machines in TF_CONFIG could not connect: {first_line(error)}. All machines need "
             "the same cluster in TF_CONFIG, and must reach the ports of all others"
         ) from None
@@ -224,13 +228,13 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         remedy = (
-            "its root is nobody to the host; in Kubernetes, set hostUsers to true for its pod, as "
+            "its root is nobody to the host. In Kubernetes, set hostUsers to true for its pod, as "
             "docs/kubernetes/tpu-locked-memory.yaml does"
             if runtime.has_own_users()
             else "run it as root, with the capability SYS_RESOURCE"
         )
         locked = f", or let its container raise the limit of locked memory, which is too low for a TPU: {remedy}"
-        raise UserError(
-            f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}); choose the "
+        raise NotFoundError(
+            f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}): choose the "
             f"accelerator of this machine{locked if runtime.locked_memory_is_low() else ''}"
         ) from None

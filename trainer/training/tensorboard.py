@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.errors import UserError, first_line
+from trainer.errors import PlaceError, SettingError, first_line
 from trainer.places.places import stored_at
 from trainer.prediction.heat import HEAT
 from trainer.training.settings import parse_profile_steps
@@ -65,8 +65,8 @@ class Board:
         self._profile = parse_profile_steps(profile_steps)
         self._folder = folder_for(logs) if writable else ""
         if self._profile and writable and not self._folder:
-            raise UserError(
-                f"profile_steps is {profile_steps}, but there is no folder for the profile; pass a folder for "
+            raise SettingError(
+                f"profile_steps is {profile_steps}, but there is no folder for the profile: pass a folder for "
                 "TensorBoard logs"
             )
         self.quiet = not self._folder
@@ -80,8 +80,8 @@ class Board:
         try:
             self._open()
         except tf.errors.OpError as error:
-            raise UserError(
-                f"cannot write TensorBoard logs to {self._folder} ({first_line(error)}); use a folder you can "
+            raise PlaceError(
+                f"cannot write TensorBoard logs to {self._folder} ({first_line(error)}): use a folder you can "
                 "write to"
             ) from None
         self._thread.start()
@@ -231,7 +231,7 @@ class Board:
 
     def _give_up(self, reason: str) -> None:
         self.quiet = True
-        print(f"{reason}; the training continues without TensorBoard", flush=True)
+        print(f"{reason}. The training continues without TensorBoard", flush=True)
 
 
 def panel(

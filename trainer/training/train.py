@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
-from trainer.errors import UserError, check, first_line
+from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, check, first_line
 from trainer.io.files import StrPath, is_taken, replacing, write_json
 from trainer.machine import runtime
 from trainer.machine.package_version import code_version
@@ -144,7 +144,7 @@ class Job:
             if fits
             else "prepare smaller images, or use a device with more memory"
         )
-        return f"out of memory with {part} images of {height}x{width} at a time ({first_line(error)}); {remedy}"
+        return f"out of memory with {part} images of {height}x{width} at a time ({first_line(error)}): {remedy}"
 
     def nccl_failed(self, error: tf.errors.OpError) -> str:
         """Say that the GPUs of this machine could not be connected, the likely cause, and what to do."""
@@ -157,7 +157,7 @@ class Job:
             else f"{has}, which is enough: run again with NCCL_DEBUG=INFO, whose lines in the log name the cause"
         )
         failed = f"NCCL, which connects the {self.devices.replicas} GPUs of this machine, failed"
-        return f"{failed} ({first_line(error)}); {cause}, or train on one GPU"
+        return f"{failed} ({first_line(error)}): {cause}, or train on one GPU"
 
     @contextmanager
     def errors_explained(self) -> Iterator[None]:
@@ -165,18 +165,18 @@ class Job:
         try:
             yield
         except tf.errors.ResourceExhaustedError as error:
-            raise UserError(self.out_of_memory(error)) from None
+            raise FailedError(self.out_of_memory(error)) from None
         except LOST as error:
             cluster = self.devices.cluster
             named = set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))
             others = named - {f"/job:{cluster.job}/replica:0/task:{cluster.index}"}
             if cluster.size == 1 and NCCL in str(error):
-                raise UserError(self.nccl_failed(error)) from None
+                raise FailedError(self.nccl_failed(error)) from None
             if cluster.size == 1 or (isinstance(error, tf.errors.InternalError) and not others):
                 raise
             lost = ", ".join(sorted(others)) or first_line(error)
             print(
-                f"lost another machine of this job ({lost}); start all machines again to resume from "
+                f"lost another machine of this job ({lost}): start all machines again to resume from "
                 "the last checkpoint",
                 flush=True,
             )
@@ -227,7 +227,8 @@ def train(
     check(
         base_model is not None or initial_weights_fingerprint in ("", fingerprint),
         f"the weights at {config.initial_weights} changed since the run was planned (their digest was "
-        f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}); run the pipeline again",
+        f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}): run the pipeline again",
+        ConflictError,
     )
     prior = Calibration.of_config(base or {})
     identity = run_identity(job, base, fingerprint)
@@ -293,7 +294,7 @@ def make_deterministic() -> None:
     except RuntimeError:  # TensorFlow has started, as in a notebook
         if os.environ.get("TF_NUM_INTEROP_THREADS") != "1":
             print(
-                "TensorFlow has already started; for the same bits in every run, set TF_NUM_INTEROP_THREADS=1 "
+                "TensorFlow has already started. For the same bits in every run, set TF_NUM_INTEROP_THREADS=1 "
                 "before it starts"
             )
 
@@ -435,8 +436,8 @@ def check_model_output(output: StrPath, identity: dict[str, Any]) -> None:
     """Raise `UserError` if `output` exists and is not the model of the run with this identity."""
     found = ModelFolder(output).known_config("remove the folder") or {}
     if is_taken(pathlib.Path(output)) and found.get("identity") != json.loads(json.dumps(identity)):
-        raise UserError(
-            f"{output} exists already, and is not the model of this run; remove it, or choose another folder"
+        raise PlaceError(
+            f"{output} exists already, and is not the model of this run: remove it, or choose another folder"
         )
 
 
@@ -452,9 +453,9 @@ def _check_same_start(devices: Devices, identity: dict[str, Any]) -> None:
     differing = [name for name, column in zip(names, checksums.T, strict=True) if len(set(column)) > 1]
     if differing:
         values = ", ".join(f"{name} {identity[name]!r}" for name in differing)
-        raise UserError(
+        raise MismatchError(
             f"the machines of this job were started with different {', '.join(differing)} (on this machine: "
-            f"{values}); start all of them with the same command and data"
+            f"{values}): start all of them with the same command and data"
         )
 
 
@@ -468,8 +469,8 @@ def _check_same_progress(devices: Devices, progress: Progress) -> None:
         of_machines = ", ".join(
             f"machine {rank} epoch {epoch} step {taken}" for rank, (epoch, taken) in enumerate(states)
         )
-        raise UserError(
-            f"the machines of this job found different checkpoints ({of_machines}); give all of them the same "
+        raise MismatchError(
+            f"the machines of this job found different checkpoints ({of_machines}): give all of them the same "
             "checkpoint folder, which all can read"
         )
 

@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import UnknownNameError
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING, UNNAMED, Accelerator
 from trainer.training.settings import PRECISIONS
 
@@ -61,9 +62,9 @@ def test_price_is_that_of_the_list_with_the_fee(name, provisioning, usd):
 
 def named(word):
     """The accelerators that the message about an unknown one suggests."""
-    with pytest.raises(UserError, match=r"^unknown accelerator ") as refused:
+    with refused(UnknownNameError, repr(word)) as caught:
         Accelerator.named(word)
-    suggested = str(refused.value).partition("did you mean ")[2].partition("?")[0]
+    suggested = str(caught.value).partition("did you mean ")[2].partition("?")[0]
     return re.findall(r"'([\w-]+)'", suggested)
 
 

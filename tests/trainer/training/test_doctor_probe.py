@@ -9,8 +9,9 @@ import types
 
 import pytest
 
+from tests.refusals import refused
 from trainer.__main__ import _parser, main
-from trainer.errors import UserError
+from trainer.errors import FailedError
 from trainer.io import files
 from trainer.network.model_folder import HISTORY
 from trainer.settings.flags import settings
@@ -36,7 +37,7 @@ def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
 def test_shared_memory_that_is_too_small_for_several_gpus_is_noted(needed, state, monkeypatch):
     monkeypatch.setattr(host, "NCCL_SHARED_BYTES", needed)
     fact = doctor_probe.shared_memory()
-    assert (fact.state, "several GPUs" in fact.means) == (state, state == NOTE)
+    assert (fact.state, "Several GPUs" in fact.means) == (state, state == NOTE)
 
 
 def refuse(*arguments):
@@ -109,7 +110,7 @@ def test_one_step_is_trained_and_the_report_is_put_in_the_bucket(bucket, tmp_pat
 
 def test_training_that_fails_is_an_error_after_the_report(bucket, tmp_path, monkeypatch, call):
     call[1]["train"] = 134
-    with pytest.raises(UserError, match="training"):
+    with refused(FailedError, "training"):
         report_of(bucket, tmp_path, monkeypatch)
     report = bucket.blob(f"doctor/1/{doctor_probe.REPORT}").download_as_text().splitlines()
     last = json.loads(report[-1])

@@ -93,7 +93,7 @@ def test_a_signal_asks_to_stop_and_the_process_ends_in_its_own_time(monkeypatch,
         monkeypatch.setenv(exits.JOB, job)
     returned, output, errors = run_until_signalled("print('saved')", number)
     assert (returned, output) == (status, "saving\nsaved\n")
-    assert errors == f"{number.name}: saving the state, then stopping; repeat to stop at once\n"
+    assert errors == f"{number.name}: saving the state, then stopping. Repeat to stop at once\n"
 
 
 def test_a_second_signal_ends_at_once():

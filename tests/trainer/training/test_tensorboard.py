@@ -141,7 +141,7 @@ def test_board_stops_logging_with_one_warning_if_its_folder_is_lost(tmp_path, op
             assert time.monotonic() < deadline
             time.sleep(0.01)
         board.chunk(2, np.array([1.0]), optimizer, MEASURED)
-    assert capsys.readouterr().out.count("the training continues without TensorBoard") == 1
+    assert capsys.readouterr().out.count("The training continues without TensorBoard") == 1
 
 
 def test_storage_that_hangs_holds_up_neither_the_training_nor_its_end(tmp_path, optimizer, monkeypatch, capsys):
@@ -154,4 +154,4 @@ def test_storage_that_hangs_holds_up_neither_the_training_nor_its_end(tmp_path, 
             board.chunk(step, np.array([1.0]), optimizer, MEASURED)
     assert time.monotonic() - start < 30
     storage_works.set()
-    assert "takes longer than 0.1 s; the training continues without TensorBoard" in capsys.readouterr().out
+    assert "takes longer than 0.1 s. The training continues without TensorBoard" in capsys.readouterr().out
