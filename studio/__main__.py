@@ -7,7 +7,7 @@ try:
     from trainer.tools import Parser, Program
 except ModuleNotFoundError as error:  # outside of the project's environment
     raise SystemExit(
-        f"error: {sys.executable} has no package {error.name}; run `make install`, then use .venv/bin/python, or "
+        f"error: {sys.executable} has no package {error.name}: run `make install`, then use .venv/bin/python, or "
         "`source .venv/bin/activate` first"
     ) from None
 

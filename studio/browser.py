@@ -23,7 +23,7 @@ from playwright.async_api import Browser, CDPSession, Error, Page, async_playwri
 from playwright.async_api import TimeoutError as QuietTimeoutError
 
 from studio.browser_settings import PageConfig
-from trainer.api import UserError
+from trainer.api import MismatchError, NotFoundError, SettingError, UnreachableError
 from trainer.tools import check, shown
 
 WEB = ("http", "https")
@@ -84,7 +84,7 @@ def find_browser(own: str) -> str:
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         named = f" at {given!r}, the value of {VARIABLE}" if given else ""
-        raise UserError(f"no Chromium was found{named} to show a page with; {INSTALL}")
+        raise NotFoundError(f"no Chromium was found{named} to show a page with: {INSTALL}")
     return found
 
 
@@ -116,7 +116,9 @@ def photograph(
             page.set_default_timeout(0)  # the time of all steps together is limited
             response = await page.goto(address)
             if response is not None and response.status >= 400:
-                raise UserError(f"{label} was answered with HTTP status {response.status}; check the address")
+                raise UnreachableError(
+                    f"{label} was answered with HTTP status {response.status}: check the address"
+                )
             if response is not None and response.headers.get("content-type", "").startswith(PICTURE):
                 return Shown(await response.body(), [Found(0, ())] * len(selectors), False)
             await _rest(page)
@@ -125,12 +127,12 @@ def photograph(
     try:
         return asyncio.run(limited())
     except Error as error:
-        raise UserError(
-            f"{label} cannot be shown ({_reason(error)}); check that a browser shows it, or give a picture of it"
+        raise UnreachableError(
+            f"{label} cannot be shown ({_reason(error)}): check that a browser shows it, or give a picture of it"
         ) from None
     except TimeoutError:
-        raise UserError(
-            f"{label} was not there after {config.timeout_s:g} s; check that it loads, or raise --timeout-s"
+        raise UnreachableError(
+            f"{label} was not there after {config.timeout_s:g} s: check that it loads, or raise --timeout-s"
         ) from None
 
 
@@ -141,8 +143,8 @@ async def _running(sandbox: bool) -> AsyncIterator[Browser]:
         playwright = await async_playwright().start()
     except Exception as error:  # playwright raises nothing more specific
         await asyncio.sleep(0.5)  # playwright does not wait for the end of its driver, and asyncio warns of that
-        raise UserError(
-            f"playwright, which shows pages, does not start ({shown(str(error))}); on Linux it needs the library "
+        raise NotFoundError(
+            f"playwright, which shows pages, does not start ({shown(str(error))}). On Linux it needs the library "
             "libatomic.so.1, which is in the package libatomic1 or libatomic"
         ) from None
     try:
@@ -153,8 +155,8 @@ async def _running(sandbox: bool) -> AsyncIterator[Browser]:
             )
         except Error as error:
             said = re.findall(r"\[err\] (.*)", str(error)) or ["it said nothing"]
-            raise UserError(
-                f"{program} does not start ({shown(said[-1])}); try it by itself, or {INSTALL}. Its sandbox "
+            raise NotFoundError(
+                f"{program} does not start ({shown(said[-1])}): try it by itself, or {INSTALL}. Its sandbox "
                 f"does not work for root and in many containers: run this as another user, or with {NO_SANDBOX} "
                 "for a page that you trust"
             ) from None
@@ -199,18 +201,26 @@ async def _photograph(
 ) -> Shown:
     whole, width, height = config.full_page, config.viewport_width, config.viewport_height
     facts = await page.evaluate(f"{SCRIPT}.settle", whole)
-    check(facts["kind"] in KINDS, f"{label} is {shown(facts['kind'])}, not a web page; save it, and give the file")
+    check(
+        facts["kind"] in KINDS,
+        f"{label} is {shown(facts['kind'])}, not a web page: save it, and give the file",
+        MismatchError,
+    )
     if whole:
         await _rest(page)
         height = max(height, facts["height"])
         most = min(MAX_HEIGHT_PX, max_pixels // width)
-        check(height <= most, f"{label} is {height:,} pixels high, more than {most:,}; leave out --full-page")
+        check(
+            height <= most,
+            f"{label} is {height:,} pixels high, more than {most:,}: leave out --full-page",
+            SettingError,
+        )
     found = []
     for selector in selectors:
         try:
             answer = await page.locator(f"css={selector}").evaluate_all(f"{SCRIPT}.boxes", whole)
         except Error as error:
-            raise UserError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
+            raise SettingError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
         found.append(Found(answer["count"], answer["boxes"]))
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
     return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found, True)

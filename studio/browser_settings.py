@@ -16,7 +16,7 @@ class PageConfig:
     full_page: bool = setting(False, "Take the whole page, not only what the window shows.")
     timeout_s: float = setting(60.0, "Seconds that a page may take, with the start of the browser.", gt=0, le=3600)
     sandbox: bool = setting(
-        True, "Run the page in the browser's sandbox; do without only for a page that you trust, where it must be."
+        True, "Run the page in the browser's sandbox. Do without only for a page that you trust, where it must be."
     )
 
     def __post_init__(self) -> None:

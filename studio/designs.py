@@ -15,7 +15,7 @@ from PIL import Image
 from studio.browser_settings import PageConfig
 from studio.difference import Pixels, check_aspect_ratios
 from studio.web_pages import is_page, label_of, open_page
-from trainer.api import Region, read_picture
+from trainer.api import MismatchError, Region, SettingError, read_picture
 from trainer.tools import Input, PredictConfig, check, printable
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def parse_element(text: str) -> Element:
     """
     match = re.fullmatch(r"([\w .-]*\w) *=(.*)", text, re.DOTALL)
     name, selector = (match[1].strip(), match[2].strip()) if match else ("", text.strip())
-    check(bool(selector), f"selector {text!r} is empty; give one of CSS, such as '#buy' or buy='#buy'")
+    check(
+        bool(selector), f"selector {text!r} is empty: give one of CSS, such as '#buy' or buy='#buy'", SettingError
+    )
     return Element(name or (selector[1:] if re.fullmatch(r"#[\w-]+", selector) else selector), selector)
 
 
@@ -100,7 +102,11 @@ def read_all(
         if is_page(name):
             designs.append(take_design(name, elements, config, max_pixels))
             continue
-        check(not elements, f"--selector finds nothing in {printable(name)}, which is a picture; use --region")
+        check(
+            not elements,
+            f"--selector finds nothing in {printable(name)}, which is a picture: use --region",
+            MismatchError,
+        )
         image = Input.find(name)
         pixels = image.open(max_pixels).decode()
         designs.append(Design(image.label, pixels, pixels.shape[:2], input=image))
@@ -142,8 +148,9 @@ def _region(element: Element, found: "Found", label: str, size: tuple[int, int])
     what = f"selector {element.selector!r}"
     check(
         len(found.boxes) == 1,
-        f"{what} matches {found.count} elements on {label}, of which {len(found.boxes)} can be seen; write it so "
+        f"{what} matches {found.count} elements on {label}, of which {len(found.boxes)} can be seen: write it so "
         "that it matches one that can be seen",
+        MismatchError,
     )
     sides = [round(side) for side in found.boxes[0]]
     height, width = size
@@ -152,7 +159,8 @@ def _region(element: Element, found: "Found", label: str, size: tuple[int, int])
     check(
         left < right and top < bottom,
         f"{what} is outside of the picture of {label}: it begins {sides[0]} pixels from the left and {sides[1]} "
-        "from the top; use --full-page or a larger --viewport-height",
+        "from the top: use --full-page or a larger --viewport-height",
+        MismatchError,
     )
     if [left, top, right, bottom] != sides:
         part = (right - left) * (bottom - top) / ((sides[2] - sides[0]) * (sides[3] - sides[1]))

@@ -11,7 +11,17 @@ from PIL import Image, ImageDraw, ImageFont
 from rich.table import Table
 from rich.text import Text
 
-from trainer.api import CHANGE, Change, Model, Region, UserError, blend_change, compare, count_screens, screens_of
+from trainer.api import (
+    CHANGE,
+    Change,
+    MismatchError,
+    Model,
+    Region,
+    blend_change,
+    compare,
+    count_screens,
+    screens_of,
+)
 from trainer.tools import Input, printable, replacing
 
 Map = npt.NDArray[np.floating]
@@ -42,7 +52,7 @@ class Comparison:
         if self.moved > CLEAR_MOVED:
             return f"{self.moved:.1%} of the attention is elsewhere in the second design"
         return (
-            f"no clear change overall: {self.moved:.1%} of the attention is elsewhere in the second design; "
+            f"no clear change overall: {self.moved:.1%} of the attention is elsewhere in the second design, and "
             f"saving, scaling or moving one image by 4 pixels already moves up to {CLEAR_MOVED:.0%}"
         )
 
@@ -75,9 +85,9 @@ def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) 
     scale = min(height / other_height, width / other_width)
     # Rounding can change a side by one pixel.
     if max(height - other_height * scale, width - other_width * scale) > 1:
-        raise UserError(
+        raise MismatchError(
             f"{labels[0]} is {width} pixels wide and {height} high, {labels[1]} is {other_width} "
-            f"wide and {other_height} high; two designs need the same aspect ratio: crop or pad one of them"
+            f"wide and {other_height} high. Two designs need the same aspect ratio: crop or pad one of them"
         )
 
 

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from studio.designs import Design
 from studio.difference import FONT, INK, PAPER, Map, Pixels, shortened, text_table
-from trainer.api import Measure, Model, count_screens, measure, tint
+from trainer.api import Measure, Model, SettingError, count_screens, measure, tint
 from trainer.tools import check, look_up, printable, replacing
 
 OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
@@ -112,7 +112,7 @@ def parse_requirement(text: str, regions: Collection[str]) -> Requirement:
     """
     match = re.fullmatch(r"(.+?)(>=|<=|>|<)\s*([^<>=\s]+)", text.strip(), re.DOTALL)
     name, sign, limit = match.groups() if match else ("", "", "")
-    check(match is not None, f"requirement {text!r} is not of the form {SYNTAX}")
+    check(match is not None, f"requirement {text!r} is not of the form {SYNTAX}", SettingError)
     name = name.rstrip()
     measure = SHARE
     if name not in regions and "." in name:
@@ -135,7 +135,7 @@ def _limit(what: str, measure: str, text: str) -> float:
         NUMBER: not is_percent and 0 <= value < math.inf,
         RANK: not is_percent and 1 <= value < math.inf and value.is_integer(),
     }
-    check(fits[kind], f"{what} has the limit {text!r}; the limit of a {measure} is {kind}")
+    check(fits[kind], f"{what} has the limit {text!r}, but the limit of a {measure} is {kind}", SettingError)
     return value / 100 if is_percent else value
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from studio.browser_settings import PageConfig
+from trainer.api import NotFoundError, SettingError
 from trainer.tools import FORMATS, Input, PredictConfig, check, local_path, printable, shown, some
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def file_name(address: str) -> str:
         host = parts.hostname
     except ValueError:
         host = None
-    check(bool(host), f"{label_of(address)} is no address; give one such as https://example.com")
+    check(bool(host), f"{label_of(address)} is no address: give one such as https://example.com", SettingError)
     path = unquote(parts.path).strip("/").replace("\\", "/")
     last = path.rpartition("/")[2]
     name = (
@@ -77,7 +78,7 @@ def _address_of(name: str) -> str:
         return name
     file, _, fragment = (name, "", "") if name.lower().endswith(SUFFIXES) else name.partition("#")
     path = local_path(file)
-    check(path.is_file(), f"there is no file {printable(file)}; give an HTML file, or an address")
+    check(path.is_file(), f"there is no file {printable(file)}: give an HTML file, or an address", NotFoundError)
     return path.absolute().as_uri() + (f"#{quote(fragment)}" if fragment else "")
 
 
@@ -97,7 +98,8 @@ def open_page(name: str, selectors: Sequence[str], config: PageConfig, max_pixel
     check(
         importlib.util.find_spec("playwright") is not None,
         "pages are shown by playwright, which is not installed: run `make install`, or "
-        f"`pip install '.[browser]'` in the repository's folder; or give a picture of {label}",
+        f"`pip install '.[browser]'` in the repository's folder. Or give a picture of {label}",
+        NotFoundError,
     )
     from studio.browser import photograph
 
@@ -136,8 +138,9 @@ def find_page(name: str, config: PageConfig) -> Input:
         picture = opened().content
         check(
             len(picture) <= max_bytes,
-            f"{label_of(name)} has {len(picture):,} bytes; the largest allowed picture needs at most "
+            f"{label_of(name)} has {len(picture):,} bytes. The largest allowed picture needs at most "
             f"{max_bytes:,}. Raise --most-megapixels",
+            SettingError,
         )
         return picture
 

@@ -37,7 +37,7 @@ from studio.verdicts import (
     write_junit,
     write_pictures,
 )
-from trainer.api import UserError, find, parse_regions, read_regions
+from trainer.api import SettingError, UserError, find, parse_regions, read_regions
 from trainer.tools import (
     Parser,
     PredictConfig,
@@ -69,7 +69,7 @@ def configure(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="REQUIREMENT",
-        help="What a region needs, such as 'button>=8%%' or 'button.rank<=2', in quotes; repeat it for more.",
+        help="What a region needs, such as 'button>=8%%' or 'button.rank<=2', in quotes. Repeat it for more.",
     )
     add("--baseline", metavar="DESIGN", help="Earlier design of the same kind, with the same regions.")
     add(
@@ -92,7 +92,7 @@ def configure(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]SELECTOR",
-        help="CSS selector of an element of the page, which is a region; '#buy' is named buy. Repeat it for more.",
+        help="CSS selector of an element of the page, which is a region. '#buy' is named buy. Repeat it for more.",
     )
     add_model(parser)
     add = parser.group(PredictConfig.TITLE).add_argument
@@ -103,7 +103,7 @@ def configure(parser: Parser) -> None:
         help="Folder for the maps of both designs with their regions, and for the pictures of pages.",
     )
     add("--junit", metavar="FILE", help="Write JUnit's XML, with a test case for each requirement.")
-    add("--json", metavar="FILE", help="Write what was measured, and the verdicts, as JSON; - is stdout.")
+    add("--json", metavar="FILE", help="Write what was measured, and the verdicts, as JSON. - is stdout.")
     add_settings(parser, PredictConfig, ("kind", "most_megapixels"))
     add_settings(parser, PageConfig)
 
@@ -123,7 +123,8 @@ def _execute(parsed: argparse.Namespace) -> dict[str, Any]:
     outputs = [output_file(file) for file in (parsed.json, parsed.junit) if file and file != STDOUT]
     read = [file for file in (parsed.design, parsed.baseline, parsed.regions) if file]
     places = [os.path.realpath(file) for file in (*outputs, *dict.fromkeys(read))]
-    check(len(set(places)) == len(places), "--json or --junit names a file that is read or written; name another")
+    is_new = len(set(places)) == len(places)
+    check(is_new, "--json or --junit names a file that is read or written: name another", SettingError)
     return summarize(parsed.json, lambda: _check(parsed))
 
 
@@ -136,11 +137,16 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     others = [*(region.name for region in saved), *(element.name for element in elements)]
     regions = [*parse_regions(parsed.region, others), *saved]
     names = [*(region.name for region in regions), *(element.name for element in elements)]
-    check(bool(names), "there is no region to check; give it with --region, --regions or --selector")
+    check(bool(names), "there is no region to check: give it with --region, --regions or --selector", SettingError)
     requirements = all_requirements(parsed.require, parsed.max_drop, names)
-    check(bool(requirements), "nothing is required; give --require 'NAME>=8%', or --baseline with --max-drop 20%")
+    check(
+        bool(requirements),
+        "nothing is required: give --require 'NAME>=8%', or --baseline with --max-drop 20%",
+        SettingError,
+    )
     drop = next((each for each in requirements if each.measure == DROP), None)
-    check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")
+    has_earlier = not drop or bool(parsed.baseline)
+    check(has_earlier, f"{drop} needs an earlier design: give it with --baseline", SettingError)
     pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
     model = find(parsed.model)
     notice = model.tell()
@@ -155,7 +161,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     for verdict in checked.failed:
         print(verdict.sentence)
     seen_as = model.seen_as(checked.design.kind)
-    where = f"see {printable(parsed.output_dir)}" if paths else ""
-    print("; ".join(filter(None, [checked.sentence, seen_as, where])))
+    where = f", see {printable(parsed.output_dir)}" if paths else ""
+    print(f"{checked.sentence}{f' ({seen_as})' if seen_as else ''}{where}")
     used = {"named": model.name, "model": str(model.folder), "notice": notice}
     return {**used, **checked.as_json(), "files": {name: str(path) for name, path in paths.items()}}

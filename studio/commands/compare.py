@@ -58,7 +58,7 @@ def configure(parser: Parser) -> None:
         metavar="NAME:X,Y,W,H",
         help="Where a --region is on B, if it is elsewhere there: pixels of B, or all four in %%.",
     )
-    add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is stdout.")
+    add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON. - is stdout.")
     add_settings(parser, PredictConfig, ("kind", "most_megapixels"))
     add_settings(parser, PageConfig)
 
@@ -90,7 +90,8 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     compared = compare_designs(model, designs, pixels, regions, seconds, output, pictures.kind)
     if regions:
         Console().print(changes_table(compared.changes, [design.key for design in designs]))
-    print("; ".join(filter(None, [compared.sentence, model.seen_as(compared.kind)])))
+    seen_as = model.seen_as(compared.kind)
+    print(f"{compared.sentence}{f' ({seen_as})' if seen_as else ''}")
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {

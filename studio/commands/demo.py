@@ -8,7 +8,7 @@ import importlib.util
 import sys
 
 from studio.browser_settings import PageConfig
-from trainer.api import find
+from trainer.api import NotFoundError, find
 from trainer.tools import Parser, add_model, add_settings, check, settings
 
 HELP = "try a model on a local web page"
@@ -20,7 +20,7 @@ def configure(parser: Parser) -> None:
     add_model(parser)
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: %(default)s).")
     parser.add_argument(
-        "--port", type=int, default=8000, help="Port to listen on; 0 chooses a free one (default: %(default)s)."
+        "--port", type=int, default=8000, help="Port to listen on. 0 chooses a free one (default: %(default)s)."
     )
     parser.add_argument("--open", action="store_true", help="Open the page in your browser.")
     add_settings(parser, PageConfig, ("sandbox",))
@@ -32,6 +32,7 @@ def execute(parsed: argparse.Namespace) -> None:
         not missing,
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[studio]'` "
         "in the repository's folder",
+        NotFoundError,
     )
     from studio.demo.app import listen, serve_demo
 

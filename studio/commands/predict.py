@@ -16,6 +16,7 @@ import argparse
 
 from studio.browser_settings import PageConfig
 from studio.web_pages import find_page, is_page
+from trainer.api import SettingError
 from trainer.tools import Parser, add_map_flags, add_settings, check, printable, settings, write_maps
 
 HELP = "predict saliency maps of web pages, measure regions"
@@ -32,6 +33,7 @@ def execute(parsed: argparse.Namespace) -> None:
     for name in parsed.pages:
         check(
             is_page(name),
-            f"{printable(name)} is neither an address nor an HTML file; `python -m trainer predict` takes images",
+            f"{printable(name)} is neither an address nor an HTML file: `python -m trainer predict` takes images",
+            SettingError,
         )
     write_maps(parsed, [find_page(name, config) for name in dict.fromkeys(parsed.pages)])

@@ -28,4 +28,4 @@ def execute(parsed: argparse.Namespace) -> None:
     print("writing the site ...", file=sys.stderr, flush=True)
     build_site(model, runtime, folder)
     size_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    print(f"wrote {folder}, {size_bytes / 1e6:.1f} MB; to see it: python -m http.server --directory {folder}")
+    print(f"wrote {folder}, {size_bytes / 1e6:.1f} MB. To see it: python -m http.server --directory {folder}")

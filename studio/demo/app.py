@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from studio.browser_settings import PageConfig
 from studio.difference import CLEAR_MOVED, Pixels
 from studio.web_pages import file_name, is_address, open_page
-from trainer.api import Change, Model, UserError, blend, count_screens, draw_grey, read_picture, tint
+from trainer.api import Change, Model, SettingError, UserError, blend, count_screens, draw_grey, read_picture, tint
 from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules
 
 PAGE = pathlib.Path(__file__).parent / "page"
@@ -52,10 +52,10 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 5
 """Seconds to wait for a running prediction after Ctrl-C."""
 MEANINGS = {
-    "Share": "The part of all attention on the image that falls into the region; on a page that is seen screen by "
+    "Share": "The part of all attention on the image that falls into the region. On a page that is seen screen by "
     "screen, the part of the screen that has most of the region, and so for all figures.",
     "Area": "The part of the image that the region covers.",
-    "Ratio": "Share divided by area. 1\N{MULTIPLICATION SIGN} is evenly spread attention; "
+    "Ratio": "Share divided by area. 1\N{MULTIPLICATION SIGN} is evenly spread attention, "
     "3\N{MULTIPLICATION SIGN} is three times as much.",
     "Peak": "The region's hottest point, compared with the hottest point of the image (100%).",
     "Rank": "1 for the region with the largest share.",
@@ -177,13 +177,17 @@ class _App:
         """
         check_sender(request)
         if self.pages is None:
-            raise HTTPException(403, "this server opens no addresses, since others can reach it; choose an image")
+            raise HTTPException(403, "this server opens no addresses, since others can reach it: choose an image")
         given = (await read_body(request)).decode(errors="replace").strip()
         address = given if "://" in given else f"https://{given}"
         config = dataclasses.replace(self.pages, full_page=bool(request.query_params.get("whole")))
 
         def work() -> Response:
-            check(is_address(address), f"{address} is no web address; give one such as https://example.com")
+            check(
+                is_address(address),
+                f"{address} is no web address: give one such as https://example.com",
+                SettingError,
+            )
             name = file_name(address)
             shown = open_page(address, (), config, MAX_PIXELS)
             headers = {"picture-name": quote(name), "picture-kind": PAGE_KIND if shown.is_page else PICTURE}
@@ -296,7 +300,7 @@ async def read_body(request: Request) -> bytes:
     async for chunk in request.stream():
         data += chunk
         if len(data) > MAX_BYTES:
-            raise HTTPException(413, f"the file has more than {MAX_BYTES / 1e6:g} MB; try a smaller one")
+            raise HTTPException(413, f"the file has more than {MAX_BYTES / 1e6:g} MB: try a smaller one")
     return bytes(data)
 
 
@@ -389,8 +393,8 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         bound.close()
         reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"cannot listen on {host}, port {port} ({reason}); give another --port or --host"
+        raise SettingError(
+            f"cannot listen on {host}, port {port} ({reason}): give another --port or --host"
         ) from None
     return bound
 
@@ -419,7 +423,7 @@ def serve_demo(model: Model, bound: socket.socket, host: str, open_browser: bool
     app = build_app(model, host_names(host), opened)
     if not is_loopback(host):
         print(
-            f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "
+            f"warning: everyone who can reach {host} can use the page. It has no password and no encryption. "
             "Without --host, only this machine can reach it",
             flush=True,
         )

@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 
 from studio.demo.app import PAGE, POLICY, facts
-from trainer.api import Model, UserError
+from trainer.api import MismatchError, Model, NotFoundError, UnreachableError
 from trainer.tools import COLORS_CSS, FORMATS, check
 
 OWN = pathlib.Path(__file__).parent / "page"
@@ -66,14 +66,14 @@ def fetch_runtime() -> bytes:
     """
     npm = shutil.which("npm")
     if not npm:
-        raise UserError("the site's runtime for browsers comes from npm, which is not there: install Node.js")
+        raise NotFoundError("the site's runtime for browsers comes from npm, which is not there: install Node.js")
     with tempfile.TemporaryDirectory() as folder:
         command = [npm, "pack", f"{RUNTIME}@{VERSION}", "--silent", "--pack-destination", folder]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         archives = list(pathlib.Path(folder).glob("*.tgz"))
         if done.returncode or not archives:
             reason = done.stderr.strip() or f"status {done.returncode}"
-            raise UserError(
+            raise UnreachableError(
                 f"npm cannot fetch {RUNTIME} {VERSION} ({reason}): check your connection, or name your mirror in "
                 "npm's setting `registry`"
             )
@@ -85,8 +85,9 @@ def _unpack(archive: bytes) -> dict[str, bytes]:
     found = base64.b64encode(hashlib.sha512(archive).digest()).decode()
     check(
         found == SHA512,
-        f"npm's {RUNTIME} {VERSION} is not what was published: its SHA-512 is {found}, not {SHA512}; "
+        f"npm's {RUNTIME} {VERSION} is not what was published: its SHA-512 is {found}, not {SHA512}: "
         "use another mirror",
+        MismatchError,
     )
     with tarfile.open(fileobj=io.BytesIO(archive)) as package:
         members = {name: package.extractfile(f"package/dist/{name}") for name in RUNTIME_FILES}

@@ -8,8 +8,10 @@ from PIL import Image
 
 from studio.__main__ import main
 from tests.golden.inputs import image
+from tests.refusals import refused
 from tests.studio.demo import encoded
 from tests.studio.pages import needs_browser, serving
+from trainer.errors import NotFoundError, SettingError
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -39,12 +41,12 @@ def test_pages_and_images_on_the_web_are_predicted(narrow_model, tmp_path, monke
 
 
 def test_an_image_of_this_machine_is_for_the_trainer(narrow_model):
-    with pytest.raises(SystemExit, match=r"^error: photo.png is neither an address nor an HTML file"):
+    with refused(SettingError, "photo.png"):
         main(["predict", "https://example.com", "photo.png", f"--model={narrow_model}"])
 
 
 @pytest.mark.parametrize("page", ["nothere.html", "nothere.html#price"])
 def test_a_page_that_does_not_exist_is_refused_before_anything_is_loaded(page, capsys):
-    with pytest.raises(SystemExit, match=r"^error: there is no file nothere.html"):
+    with refused(NotFoundError, "nothere.html"):
         main(["predict", page])
     assert capsys.readouterr() == ("", "")

@@ -14,12 +14,14 @@ import pytest
 from PIL import ExifTags, Image
 
 from studio.demo.app import PAGE, shrink_map
-from studio.site.build import build_site, fetch_runtime
+from studio.site.build import SHA512, build_site, fetch_runtime
 from tests.browser import Watched
 from tests.narrow import narrowed, weights_of
+from tests.refusals import refused
 from tests.studio.demo import SIZE, encoded, picture
 from tests.trainer import predictable
 from trainer.api import Model, UserError, count_screens, load, read_picture
+from trainer.errors import MismatchError, NotFoundError
 from trainer.models.answering import Answering
 from trainer.network.compact import write_compact
 from trainer.network.preprocess import Frame
@@ -347,12 +349,12 @@ def test_files_that_do_not_arrive_are_fetched_again(browser, folder, name):
 
 
 def test_another_archive_than_the_published_one_is_refused(model, tmp_path):
-    with pytest.raises(UserError, match="its SHA-512 is"):
+    with refused(MismatchError, SHA512):
         build_site(model, b"another", tmp_path / "site")
     assert not (tmp_path / "site").exists()
 
 
 def test_without_npm_the_command_says_so(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(UserError, match=r"comes from npm, which is not there"):
+    with refused(NotFoundError, "npm"):
         fetch_runtime()
