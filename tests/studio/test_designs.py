@@ -154,7 +154,7 @@ def test_a_page_that_leads_to_another_machine_of_a_private_network_does_not_load
     [
         ("/", "#none, #flat, #clear", MismatchError, (3, 0)),
         ("/", "#low", MismatchError, ("'#low'", 700)),
-        ("/gone", "#buy", UnreachableError, ("/gone", 410)),
+        ("/gone", "#buy", UnreachableError, ("gone", 410)),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_one_sentence(address, path, selector, kind, named):

@@ -430,9 +430,7 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
     tested = ["--test-dataset", "osie", "--test-source", str(source), "--gate-on", "test", "--gate", "nss"]
     output = ["--output-dir", str(tmp_path / "out" / "evaluation")]
-    with pytest.raises(
-        SystemExit, match="2 training and 1 validation images, the complete dataset has 500 and 200"
-    ):
+    with refused(UserError, 2, 1, 500, 200):
         main([*command, *tested, *output])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
     with contextlib.suppress(GateError):  # noise has no salient places
