@@ -9,7 +9,6 @@ from lifecycle.registry import state_layout
 from lifecycle.registry.folder_registry import BucketRegistry
 from lifecycle.registry.versions import GRAPH
 from trainer.errors import UserError
-from trainer.models import registry_layout
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
@@ -158,5 +157,5 @@ def _check_all(registry, rounds, killed):
     for run, version in versions.items():
         blobs = found[version.number]
         assert len(blobs) == 5
-        weights = blobs[f"{registry_layout.VERSION_EXTRA}/{model_folder.WEIGHTS}"]
+        weights = blobs[f"{model_folder.ASSETS_EXTRA}/{model_folder.WEIGHTS}"]
         assert weights.download_as_bytes() == run.encode()

@@ -28,9 +28,9 @@ from tests.trainer import predictable
 from trainer.data.source_layout import assign_roles
 from trainer.datasets.table import DATASETS
 from trainer.io.files import write_json
-from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.models.registry_layout import ALIASES
 from trainer.network import model_folder
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG
+from trainer.network.model_folder import ASSETS_EXTRA, COMPACT_WEIGHTS, MODEL_CONFIG
 from trainer.places.archive_files import Member
 
 PROGRAMS = {"trainer": trainer.__main__, "studio": studio.__main__}
@@ -110,7 +110,7 @@ def work(tmp_path_factory):
     """A working directory as after a training: the examples, `model`, and the registry with it."""
     folder = tmp_path_factory.mktemp("work")
     shutil.copytree(ROOT / "examples", folder / "examples")
-    model = folder / "models" / "msinet" / "1" / VERSION_EXTRA
+    model = folder / "models" / "msinet" / "1" / ASSETS_EXTRA
     with narrowed():
         predictable.write_model(model, predictable.network(3))
         facts = {"dataset": "osie", "source": "gs://data/osie", "image_size": predictable.SIZE}

@@ -55,14 +55,8 @@ from trainer.errors import ContentError, NotFoundError, PlaceError, check
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
-from trainer.models.registry_layout import (
-    ALIASES,
-    PRETRAINED_VERSION,
-    VERSION,
-    VERSION_EXTRA,
-    version_numbers,
-)
-from trainer.network.model_folder import ModelFolder
+from trainer.models.registry_layout import ALIASES, PRETRAINED_VERSION, VERSION, version_numbers
+from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
 from trainer.places.places import bucket_at
@@ -203,7 +197,7 @@ class NumberedRegistry(abc.ABC):
         missing = ", ".join(file for file in (VERSION, *ModelFolder.NEEDED) if file not in models[number])
         if missing:
             raise ContentError(
-                f"version {number} of model {name!r} is incomplete: {version_dir}/{VERSION_EXTRA} has no "
+                f"version {number} of model {name!r} is incomplete: {version_dir}/{ASSETS_EXTRA} has no "
                 f"{missing}. Restore it, or remove {version_dir}"
             )
         return Version(number, self._folder(version_dir), version_dir, self._record(version_dir))
@@ -352,7 +346,7 @@ class BucketRegistry(NumberedRegistry):
 
     def _models(self, name: str) -> FilesByVersion:
         return {
-            number: {path.removeprefix(f"{VERSION_EXTRA}/") for path in sizes}
+            number: {path.removeprefix(f"{ASSETS_EXTRA}/") for path in sizes}
             for number, sizes in self._files(name).items()
             if sizes.get(RECORD) != 0
         }
@@ -396,7 +390,7 @@ class BucketRegistry(NumberedRegistry):
             if f"{number}/{GRAPH}" not in there and number == PRETRAINED_VERSION:
                 copy_version(served.join(str(number)), exported_pretrained().saved_model, {})
             elif f"{number}/{GRAPH}" not in there:
-                files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
+                files = [path for path in self._files(name)[number] if not path.startswith(f"{ASSETS_EXTRA}/")]
                 for path in sorted(files, key=lambda path: path == GRAPH):
                     folder.copy(f"{number}/{path}", f"{SERVING}/{number}/{path}")
             for path in sorted(there, key=lambda path: not path.endswith(f"/{GRAPH}")):
@@ -435,13 +429,13 @@ class LocalRegistry(NumberedRegistry):
 
     def _models(self, name: str) -> FilesByVersion:
         def names(number: int) -> set[str]:
-            folder = self.root / name / str(number) / VERSION_EXTRA
+            folder = self.root / name / str(number) / ASSETS_EXTRA
             return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
         return {number: names(number) for number in version_numbers(self.root / name)}
 
     def _folder(self, version_dir: str) -> pathlib.Path:
-        return pathlib.Path(version_dir, VERSION_EXTRA)
+        return pathlib.Path(version_dir, ASSETS_EXTRA)
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
@@ -467,7 +461,7 @@ class LocalRegistry(NumberedRegistry):
         number = max(self._models(name), default=0) + 1
         with files.replacing(self.root / name / str(number), last=RECORD) as partial:
             shutil.copytree(ModelFolder(model).saved_model, partial)
-            extra = partial / VERSION_EXTRA
+            extra = partial / ASSETS_EXTRA
             extra.mkdir(exist_ok=True)
             for file in files_of(model, evaluation).values():
                 shutil.copy(file, extra)
@@ -482,7 +476,7 @@ class LocalRegistry(NumberedRegistry):
         files.remove_leftovers(served)
         if not files.is_taken(served / number):
             with files.replacing(served / number, last=GRAPH) as partial:
-                shutil.copytree(source, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
+                shutil.copytree(source, partial, ignore=shutil.ignore_patterns(ASSETS_EXTRA))
         for other in served.iterdir():
             if other.name != number:
                 files.remove(other, at_once=True)  # a server that starts now must not find half a version

@@ -15,8 +15,8 @@ from trainer.evaluation.evaluation import Ending, kept_files
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.models.model_names import PRETRAINED
-from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION, VERSION_EXTRA
-from trainer.network.model_folder import ModelFolder
+from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION
+from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import stored_at
 
@@ -25,7 +25,7 @@ READERS = 8
 GATE: Final = "gate"
 PERSON: Final = "person"
 """Who moved the default."""
-RECORD = f"{VERSION_EXTRA}/{VERSION}"
+RECORD = f"{ASSETS_EXTRA}/{VERSION}"
 """The record of a version, in the version's folder."""
 GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
@@ -318,17 +318,17 @@ def copy_version(version: BucketPlace, saved_model: pathlib.Path, extras: Mappin
     """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
-    files |= {f"{VERSION_EXTRA}/{name}": path for name, path in extras.items()}
+    files |= {f"{ASSETS_EXTRA}/{name}": path for name, path in extras.items()}
     for name in sorted(files, key=lambda name: name == GRAPH):
         version.upload(name, files[name])
 
 
 def mounted(address: str) -> pathlib.Path:
     """The folder where a task on Vertex AI finds the version at `address` as the trainer reads it."""
-    return BucketPlace(address).mounted / VERSION_EXTRA
+    return BucketPlace(address).mounted / ASSETS_EXTRA
 
 
 def download_version(address: str) -> pathlib.Path:
     """Download the version at `address` as the trainer reads it. The folder is removed when this process ends."""
-    source = stored_at(f"{address.rstrip('/')}/{VERSION_EXTRA}")
+    source = stored_at(f"{address.rstrip('/')}/{ASSETS_EXTRA}")
     return source.local_for_now(source.objects())

@@ -62,8 +62,8 @@ from trainer.evaluation.version_record import VersionRecord
 from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.provenance import Provenance
-from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA
-from trainer.network.model_folder import ModelFolder
+from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
 from trainer.places.places import bucket_at, stored_at, unmounted
@@ -534,7 +534,7 @@ def _folder(entry: Any, near: BucketPlace | None = None) -> BucketPlace | None:
 def _expected_map(entry: Any) -> bytes:
     """The version's SHIPPED_MAP. Empty for one that was registered without it."""
     version_dir = _folder(entry)
-    return (version_dir and version_dir.content(f"{VERSION_EXTRA}/{SHIPPED_MAP}")) or b""
+    return (version_dir and version_dir.content(f"{ASSETS_EXTRA}/{SHIPPED_MAP}")) or b""
 
 
 # === Labels and description ===

@@ -35,8 +35,7 @@ from trainer.io import files
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
-from trainer.models.registry_layout import VERSION_EXTRA
-from trainer.network.model_folder import ModelFolder
+from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.places import stored_at, without_queries
 from trainer.settings.fields import Value, flag_of
 from trainer.training.settings import TrainConfig
@@ -303,7 +302,7 @@ def find_base_model(sweep: Sweep) -> str:
         if place.is_local:
             return str(find_model(address).absolute())
         names = {each.name for each in place.objects()}
-        in_version = {name.removeprefix(f"{VERSION_EXTRA}/") for name in names}
+        in_version = {name.removeprefix(f"{ASSETS_EXTRA}/") for name in names}
         check(bool(ModelFolder.among(in_version)), f"{address} is not the folder of a model", ContentError)
     except UserError as error:
         raise SettingError(

@@ -17,7 +17,7 @@ from scipy.ndimage import gaussian_filter
 from tests.narrow import network as network
 from trainer.data import decode, prepared_data, tfrecords
 from trainer.io import files
-from trainer.network import model_folder, preprocess
+from trainer.network import model_folder
 from trainer.network.preprocess import Frame
 
 SIZE = (48, 64)
@@ -58,12 +58,12 @@ def example(
     density = np.zeros(SIZE, np.uint8)
     box = slice(top, top + height), slice(left, left + width)
     density[box] = np.round((1 - prediction[box] if inverted else prediction[box]) * 255)
-    chances = np.maximum(preprocess.resize_back(prediction, size), 0).ravel() ** 4
+    chances = np.maximum(Frame.back(prediction, size), 0).ravel() ** 4
     picked = random.choice(chances.size, n_fixations, p=chances / chances.sum())
     points = np.stack(np.unravel_index(picked, size), axis=1).astype(np.int64)
     observers = np.arange(n_fixations) % n_observers if n_observers else np.zeros(0, np.int64)
     prepared = decode.rescale_points(points, (top, left, height, width), size)
-    restored = np.clip(preprocess.resize_back(prediction, size), 0, 1)
+    restored = np.clip(Frame.back(prediction, size), 0, 1)
     levels = 255 * Frame(tfrecords.Original.MAP_SIZE).map(1 - restored if inverted else restored)
     top, left, height, width = Frame(tfrecords.Original.MAP_SIZE).box(size)
     compared = np.round(levels).astype(np.uint8)[top : top + height, left : left + width]

@@ -16,8 +16,7 @@ from trainer import api, tools
 from trainer.errors import AmbiguousError, ContentError, MismatchError, NotFoundError
 from trainer.io import files
 from trainer.models import registry_layout
-from trainer.models.registry_layout import VERSION_EXTRA
-from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG
 from trainer.prediction.predictor import Predictor
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -29,7 +28,7 @@ TRAINED_ON = {"dataset": "osie", "source": "gs://data/osie", "image_size": SIZE}
 def folder(narrow, tmp_path_factory):
     """A working directory whose registry has one version."""
     work = tmp_path_factory.mktemp("work")
-    model = predictable.write_model(work / "models" / "msinet" / "1" / VERSION_EXTRA, predictable.network(3))
+    model = predictable.write_model(work / "models" / "msinet" / "1" / ASSETS_EXTRA, predictable.network(3))
     files.write_json(model / MODEL_CONFIG, TRAINED_ON)
     files.write_json(work / "models" / "msinet" / registry_layout.ALIASES, {"default": 1})
     return work
@@ -50,7 +49,7 @@ def test_default_model_predicts_a_map_of_the_images_size(model, folder, capsys):
     saliency = model.predict(image)
     assert saliency.shape == example().shape[:2]
     assert (saliency.min() >= 0) & (saliency.max() <= 1) & (saliency.std() > 0)
-    expected = Predictor(folder / "models" / "msinet" / "1" / VERSION_EXTRA).predict(example())
+    expected = Predictor(folder / "models" / "msinet" / "1" / ASSETS_EXTRA).predict(example())
     np.testing.assert_array_equal(saliency, expected)
     assert model.image_size == SIZE
     assert repr(model) == "<Model msinet (MSI-Net, trained on osie, version 1, the default of models/msinet)>"
@@ -61,7 +60,7 @@ def test_found_model_says_what_it_is_and_loads_when_it_predicts(narrow, folder, 
     monkeypatch.chdir(folder)
     found = api.find("msinet@1")
     assert (found.name, found.image_size, found.notice, found.hint) == ("msinet@1", SIZE, "", "")
-    assert found.folder == (folder / "models" / "msinet" / "1" / VERSION_EXTRA).relative_to(folder)
+    assert found.folder == (folder / "models" / "msinet" / "1" / ASSETS_EXTRA).relative_to(folder)
     assert found.tell() == ""
     assert capsys.readouterr().err == f"model: {found}\n"
     np.testing.assert_array_equal(found.predict(example()), api.load("msinet@1").predict(example()))

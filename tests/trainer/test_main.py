@@ -20,8 +20,7 @@ from tests.refusals import refused
 from trainer.__main__ import _parser, main
 from trainer.commands.train import chosen_settings
 from trainer.errors import PlaceError, SettingError, UserError
-from trainer.models.registry_layout import VERSION_EXTRA
-from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
+from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, MODEL_CONFIG
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
@@ -202,7 +201,7 @@ def test_train_then_evaluate_write_model_curve_and_report(quick, tmp_path):
     assert (tmp_path / "model.checkpoints").is_dir()
     assert "<svg" in (tmp_path / "curve.html").read_text()
     registered, default = tmp_path / "models" / "msinet", f"{tmp_path}/models/msinet@1"
-    shutil.copytree(tmp_path / "model", registered / "1" / VERSION_EXTRA)
+    shutil.copytree(tmp_path / "model", registered / "1" / ASSETS_EXTRA)
     places = ["--output-dir", str(tmp_path / "tuned"), "--base-model", default]
     main(["train", "--dataset-dir", str(data), *places, *settings])
     assert json.loads((tmp_path / "tuned" / MODEL_CONFIG).read_text())["base_model"]["best_epoch"] == 1

@@ -16,9 +16,9 @@ from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.models.find import find_model
 from trainer.models.provenance import Provenance
-from trainer.models.registry_layout import ALIASES, VERSION, VERSION_EXTRA
+from trainer.models.registry_layout import ALIASES, VERSION
 from trainer.network import model_folder
-from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig, ModelFolder
+from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, MODEL_CONFIG, ModelConfig, ModelFolder
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 
@@ -48,7 +48,7 @@ NO_CONTENT = ("{", "[]")
 def stored(tmp_path_factory, evaluated):
     """A folder with one whole file of each kind, and everything around it that its readers need."""
     root = tmp_path_factory.mktemp("files")
-    folder = root / "models" / "msinet" / "1" / VERSION_EXTRA
+    folder = root / "models" / "msinet" / "1" / ASSETS_EXTRA
     folder.mkdir(parents=True)
     (folder / model_folder.WEIGHTS).touch()
     data = write_prepared(root / "data")
@@ -68,7 +68,7 @@ def stored(tmp_path_factory, evaluated):
     return root
 
 
-MODEL = f"models/msinet/1/{VERSION_EXTRA}"
+MODEL = f"models/msinet/1/{ASSETS_EXTRA}"
 READERS = {
     (f"{MODEL}/{MODEL_CONFIG}", "size"): lambda root: ModelFolder(root / MODEL).image_size,
     (f"{MODEL}/{MODEL_CONFIG}", "origin"): lambda root: Provenance.of_folder(root / MODEL),

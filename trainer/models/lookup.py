@@ -12,14 +12,13 @@ from trainer.models.registry_layout import (
     ALIASES,
     KEPT,
     PRETRAINED_VERSION,
-    VERSION_EXTRA,
     listed_numbers,
     model_in,
     number_of,
     read_aliases,
     version_numbers,
 )
-from trainer.network.model_folder import WEIGHTS, ModelFolder
+from trainer.network.model_folder import ASSETS_EXTRA, WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
@@ -110,7 +109,7 @@ def _find_remote(named: Stored) -> pathlib.Path:
     address, version = _split(str(named).rstrip("/"))
     place = named.with_text(address)
     objects = {entry.name: entry for entry in place.objects()}
-    for folder in ("", VERSION_EXTRA):
+    for folder in ("", ASSETS_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
             return _download(place, folder, objects)
     if compact := ModelFolder.among(objects):
@@ -122,7 +121,7 @@ def _find_remote(named: Stored) -> pathlib.Path:
     if ALIASES in objects:
         aliases = read_aliases(place.local_for_now([objects[ALIASES]]))
     number = number_of(address, version, numbers, aliases)
-    return _download(place, f"{number}/{VERSION_EXTRA}", objects) if number else look_up_model(PRETRAINED)
+    return _download(place, f"{number}/{ASSETS_EXTRA}", objects) if number else look_up_model(PRETRAINED)
 
 
 def _download(place: Stored, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:

@@ -21,9 +21,7 @@ KEPT = (EVALUATION, PER_IMAGE, LEFT_OUT)
 PRETRAINED_VERSION = 0
 """PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
 
-VERSION_EXTRA = ASSETS_EXTRA
-"""Folder of a registered version that has its model. The rest of the version is a SavedModel."""
-PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
+PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(ASSETS_EXTRA)}/)?{re.escape(WEIGHTS)}")
 """Path of WEIGHTS below the folder of a model, of a version, or of a name. Group 1 is the version below a name.
 
 Example: `3/assets.extra/model.weights.h5` has 3, and `model.weights.h5` has none.
@@ -36,7 +34,7 @@ Aliases = dict[str, int]
 
 def model_in(version: pathlib.Path) -> pathlib.Path:
     """The folder in a version's folder that the trainer reads, such as `models/msinet/3/assets.extra`."""
-    return version / VERSION_EXTRA
+    return version / ASSETS_EXTRA
 
 
 def version_numbers(folder: pathlib.Path) -> list[int]:
@@ -52,7 +50,7 @@ def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
     """
     matches = map(PATH_OF_WEIGHTS.fullmatch, sizes)
     numbers = (match[1] for match in matches if match and match[1])
-    return sorted(int(number) for number in numbers if sizes.get(f"{number}/{VERSION_EXTRA}/{VERSION}") != 0)
+    return sorted(int(number) for number in numbers if sizes.get(f"{number}/{ASSETS_EXTRA}/{VERSION}") != 0)
 
 
 def read_aliases(folder: pathlib.Path) -> dict[str, int]:

@@ -13,7 +13,7 @@ from trainer.network.networks import network_of
 
 SAVED_MODEL = "saved_model"
 ASSETS_EXTRA = "assets.extra"
-"""Folder inside a SavedModel that TensorFlow Serving ignores."""
+"""Folder inside a SavedModel that TensorFlow Serving ignores. A registered version has its model there."""
 WEIGHTS = "model.weights.h5"
 MODEL_CONFIG = "config.json"
 MODEL_REMEDY = "give the folder of a model that `train` wrote"

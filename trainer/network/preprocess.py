@@ -82,6 +82,25 @@ class Frame:
         height, width = _scaled(original_size, min(_ratios(original_size, self.size)))
         return (self.size[0] - height) // 2, (self.size[1] - width) // 2, height, width
 
+    @staticmethod
+    def back(values: npt.ArrayLike, size: Size) -> Floats:
+        """Resize a predicted map, of any frame, to the size of its image in float32.
+
+        It is neither scaled, clipped nor rounded. It is resized until both sides cover `size`, and its centre is
+        kept: the inverse of fitting and padding.
+        Shapes are as in `restore_map`.
+
+        Example: a map of 240 x 320 for an image of 600 x 600 becomes 600 x 800, and its middle 600 columns are
+        kept.
+        """
+        levels = np.asarray(values, np.float32)
+        ratio = max(_ratios(levels.shape[:2], size))
+        whole = _scaled(levels.shape[:2], ratio)
+        top, left = ((side - kept) // 2 for side, kept in zip(whole, size, strict=True))
+        if ratio < 1:
+            return _resize(levels, whole)[top : top + size[0], left : left + size[1]]
+        return resize_part(levels, whole, (top, left), size)
+
     def _fit(self, image: npt.NDArray[Any], padding: float) -> Floats:
         top, left, height, width = self.box((image.shape[0], image.shape[1]))
         fitted = np.full((*self.size, *image.shape[2:]), padding, np.float32)
@@ -100,24 +119,7 @@ def restore_map(values: npt.ArrayLike, size: Size) -> npt.NDArray[np.uint8]:
     Returns:
         (h, w) or (h, w, 1) like the input, uint8.
     """
-    return np.rint(np.clip(resize_back(values, size) * 255, 0, 255)).astype(np.uint8)
-
-
-def resize_back(values: npt.ArrayLike, size: Size) -> Floats:
-    """Resize a predicted map to the size of its image in float32, neither scaled, clipped nor rounded.
-
-    It is resized until both sides cover `size`, and its centre is kept: the inverse of fitting and padding.
-    Shapes are as in `restore_map`.
-
-    Example: a map of 240 x 320 for an image of 600 x 600 becomes 600 x 800, and its middle 600 columns are kept.
-    """
-    levels = np.asarray(values, np.float32)
-    ratio = max(_ratios(levels.shape[:2], size))
-    whole = _scaled(levels.shape[:2], ratio)
-    top, left = ((side - kept) // 2 for side, kept in zip(whole, size, strict=True))
-    if ratio < 1:
-        return _resize(levels, whole)[top : top + size[0], left : left + size[1]]
-    return resize_part(levels, whole, (top, left), size)
+    return np.rint(np.clip(Frame.back(values, size) * 255, 0, 255)).astype(np.uint8)
 
 
 def _ratios(original_size: Any, size: Any) -> list[float]:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import SettingError, check
-from trainer.network import preprocess
 from trainer.network.inference import Inference
 from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
 from trainer.network.preprocess import Frame
@@ -152,5 +151,5 @@ class Predictor:
 
 def _restored(prediction: Map, size: Sequence[int]) -> Map:
     height, width = size
-    restored = preprocess.resize_back(prediction, (height, width))
+    restored = Frame.back(prediction, (height, width))
     return np.clip(restored, 0, 1, out=restored)

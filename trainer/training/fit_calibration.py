@@ -18,7 +18,7 @@ from scipy import optimize, stats
 from trainer.data.prepared import PreparedData
 from trainer.machine.progress import Tracker
 from trainer.network.calibration import Calibration
-from trainer.network.tensorflow_calibration import mixture, positions
+from trainer.network.tensorflow_calibration import Positions
 from trainer.training.loss import kld_loss
 
 MOST_IMAGES = 200
@@ -35,7 +35,7 @@ PENALTY = 0.03
 """KLD, in nats and summed over the images, that a number costs at one standard deviation from its prior."""
 
 Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
-"""Maps of the network and of the dataset, (N, h, w), and the `positions` of their rows and columns."""
+"""Maps of the network and of the dataset, (N, h, w), and the `Positions` of their rows and columns."""
 
 
 def calibrate(
@@ -71,7 +71,7 @@ def predict_shrunk(network: Callable[[tf.Tensor], tf.Tensor], examples: Any, n_i
         while batch := list(itertools.islice(examples, BATCH_SIZE)):
             images = np.stack([each.stimulus for each in batch]).astype(np.float32)
             densities = np.stack([each.density for each in batch]).astype(np.float32)
-            rows, columns = positions(images)
+            rows, columns = Positions.of(images)
             batches.append(
                 (
                     _shrunk(network(images)[..., 0]),
@@ -117,7 +117,8 @@ def best(data: Data, prior: Calibration = PRIOR) -> Calibration:
         with tf.GradientTape() as tape:
             tape.watch(numbers)
             penalty = PENALTY * tf.reduce_sum(((numbers - mean) / DEVIATIONS.astype(np.float32)) ** 2)
-            value = tf.reduce_mean(_klds(data, mixture(data[0], *data[2:], numbers))) + penalty / n_images
+            mixed = Positions(*data[2:]).mixture(data[0], numbers)
+            value = tf.reduce_mean(_klds(data, mixed)) + penalty / n_images
         return value, tape.gradient(value, numbers)
 
     compiled = tf.function(loss, [tf.TensorSpec(mean.shape, tf.float32)], autograph=False)
@@ -135,7 +136,7 @@ def klds(data: Data, calibration: Calibration | None) -> NDArray[np.float64]:
     if calibration is None:
         predicted = maps / tf.reduce_sum(maps, axis=(1, 2), keepdims=True)
     else:
-        predicted = mixture(maps, *data[2:], tf.constant(calibration.numbers))
+        predicted = Positions(*data[2:]).mixture(maps, tf.constant(calibration.numbers))
     return np.asarray(_klds(data, predicted), np.float64)
 
 

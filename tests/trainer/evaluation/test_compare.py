@@ -148,7 +148,7 @@ def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
 @pytest.fixture
 def version(evaluated, models, tmp_path):
     """A version of a registry in a folder, with the scores of its evaluation."""
-    extra = tmp_path / "models" / "msinet" / "3" / registry_layout.VERSION_EXTRA
+    extra = tmp_path / "models" / "msinet" / "3" / model_folder.ASSETS_EXTRA
     extra.mkdir(parents=True)
     for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
         shutil.copy(evaluated / name, extra)

@@ -14,10 +14,10 @@ from trainer.io.files import read_json, write_json
 from trainer.models import registry_layout
 from trainer.models.answering import EVIDENCE
 from trainer.models.find import choose_model, find_model, find_opponent
-from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.models.registry_layout import ALIASES
 from trainer.models.weight_sources import WeightSource
 from trainer.network import compact, model_folder
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
 from trainer.network.weights import read_weights
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
@@ -52,7 +52,7 @@ def write_model(folder, config):
 
 def register(config, *numbers, **aliases):
     """Versions in `models/msinet` below the working directory; the first is the default."""
-    folders = [pathlib.Path("models", "msinet", str(number), VERSION_EXTRA) for number in numbers]
+    folders = [pathlib.Path("models", "msinet", str(number), ASSETS_EXTRA) for number in numbers]
     for folder in folders:
         write_model(folder, config)
     write_json(pathlib.Path("models", "msinet", ALIASES), {"default": numbers[0], **aliases})
@@ -76,7 +76,7 @@ def register(config, *numbers, **aliases):
 )
 def test_registered_versions_are_found(name, number):
     register(OSIE, 2, 1, 10, challenger=10)
-    assert find_model(name) == pathlib.Path("models", "msinet", str(number), VERSION_EXTRA)
+    assert find_model(name) == pathlib.Path("models", "msinet", str(number), ASSETS_EXTRA)
 
 
 @pytest.mark.parametrize("version", ["7", "9" * 200, "\N{SUPERSCRIPT TWO}"], ids=lambda text: text[:5])
@@ -98,7 +98,7 @@ def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
     address = upload(bucket, pathlib.Path("models"))
     for name, number in (("msinet", 2), ("msinet@challenger", 10), ("msinet/1", 1)):
         model = find_model(f"{address}/{name}")
-        assert (model / WEIGHTS).read_text() == str(pathlib.Path("models", "msinet", str(number), VERSION_EXTRA))
+        assert (model / WEIGHTS).read_text() == str(pathlib.Path("models", "msinet", str(number), ASSETS_EXTRA))
         assert (model / MODEL_CONFIG).is_file()
     with refused(NotFoundError, f"{address}/msinet", 7):
         find_model(f"{address}/msinet@7")

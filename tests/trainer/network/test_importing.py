@@ -12,12 +12,11 @@ from tests.gcs import upload
 from tests.narrow import narrowed, unexported
 from tests.refusals import refused
 from trainer.errors import ContentError, NotFoundError, SettingError
-from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.models.weight_sources import WeightSource
 from trainer.network import tensorflow_files
 from trainer.network.importing import convert_weights
 from trainer.network.load import load_model
-from trainer.network.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, HISTORY, MODEL_CONFIG, WEIGHTS
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (32, 40)
@@ -118,15 +117,15 @@ def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp
 def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     version = tmp_path / "models" / "msinet" / "3"
-    (version / VERSION_EXTRA).mkdir(parents=True)
+    (version / ASSETS_EXTRA).mkdir(parents=True)
     (version / "saved_model.pb").touch()
     for name in (WEIGHTS, MODEL_CONFIG):
-        (version / VERSION_EXTRA / name).write_bytes((imported[0] / name).read_bytes())
+        (version / ASSETS_EXTRA / name).write_bytes((imported[0] / name).read_bytes())
     (tmp_path / "models" / "msinet" / "aliases.json").write_text('{"default": 3}')
     for source in ("msinet", "msinet@3", str(version), "models/msinet"):
         WeightSource(source).check_local()
         with WeightSource(source).opened() as local:
-            assert local.model.resolve() == version / VERSION_EXTRA
+            assert local.model.resolve() == version / ASSETS_EXTRA
     with refused(NotFoundError, "models/msinet", 4, "0, 3"):
         WeightSource("msinet@4").check_local()
 

@@ -42,7 +42,7 @@ def test_restored_map_equals_reference(case, original, size):
     assert restored.dtype == np.uint8
     expected = GOLDEN[name("post", size, original)]
     np.testing.assert_allclose(restored.astype(int), expected.astype(int), atol=1)
-    unrounded = preprocess.resize_back(prediction[..., 0], original)
+    unrounded = Frame.back(prediction[..., 0], original)
     np.testing.assert_allclose(unrounded.clip(0, 1) * 255, restored[..., 0], atol=0.5 + 1e-3)
 
 
@@ -57,7 +57,7 @@ def test_map_is_restored_to_the_bits_of_the_whole_frame(size):
     whole = resize(images=prediction[None, ..., None], size=frame, align_corners=True).numpy()[0, ..., 0]
     top, left = (frame[0] - size[0]) // 2, (frame[1] - size[1]) // 2
     expected = whole[top : top + size[0], left : left + size[1]]
-    restored = preprocess.resize_back(prediction, size)
+    restored = Frame.back(prediction, size)
     if ratio < 1:  # the sums of an area are in another order
         np.testing.assert_allclose(restored, expected, atol=1e-6)
     else:

@@ -72,7 +72,7 @@ def test_maps_are_the_golden_postprocessing_of_the_networks_prediction(narrow_mo
         assert (levels.dtype, fine.dtype, map_.dtype) == (np.uint8, np.uint16, np.float32)
         # In a batch of another size the network's last bits differ.
         assert np.abs(levels - preprocess.restore_map(expected, size).astype(int)).max() <= 1
-        np.testing.assert_allclose(map_, preprocess.resize_back(expected, size).clip(0, 1), atol=1e-4)
+        np.testing.assert_allclose(map_, Frame.back(expected, size).clip(0, 1), atol=1e-4)
         np.testing.assert_array_equal(levels, np.rint(map_ * np.float32(255)))
         np.testing.assert_array_equal(fine, np.rint(map_ * np.float32(65535)))
     assert len(list((photos / "maps").rglob("*.*"))) == 3 * len(SIZES)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
 from trainer.network import preprocess
+from trainer.network.preprocess import Frame
 from trainer.prediction.heat import draw_grey
 from trainer.prediction.predictor import Predictor
 
@@ -34,7 +35,7 @@ def test_values_are_clipped_to_a_maps_range_at_any_shape(original):
     predicted = prediction(7, (64, 80))
     restored = Predictor.restore(predicted[None], original)
     assert restored.dtype == np.float32
-    np.testing.assert_array_equal(restored, np.clip(preprocess.resize_back(predicted, original), 0, 1))
+    np.testing.assert_array_equal(restored, np.clip(Frame.back(predicted, original), 0, 1))
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="Linux alone tells the peak")

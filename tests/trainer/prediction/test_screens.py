@@ -5,7 +5,6 @@ import pytest
 from PIL import Image
 
 from tests.golden.inputs import image
-from trainer.network import preprocess
 from trainer.network.inference import Inference
 from trainer.network.preprocess import Frame
 from trainer.prediction import predict
@@ -65,7 +64,7 @@ def test_screens_are_equally_high_and_cover_all_rows(height, n_screens):
 def test_an_image_that_is_no_long_page_has_the_bits_of_the_network(narrow_model, predictor, size):
     pixels = image(3, 1, *size)[0]
     predicted = Inference(narrow_model, (64, 80))(Frame((64, 80)).image(pixels)[None])[0]
-    expected = np.clip(preprocess.resize_back(predicted, size), 0, 1)
+    expected = np.clip(Frame.back(predicted, size), 0, 1)
     np.testing.assert_array_equal(predictor.predict(pixels), expected)
 
 

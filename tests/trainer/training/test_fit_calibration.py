@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.network.calibration import Calibration
-from trainer.network.tensorflow_calibration import mixture
+from trainer.network.tensorflow_calibration import Positions
 from trainer.training import fit_calibration
 
 H, W = 15, 20
@@ -25,9 +25,9 @@ def data(n, truth, noise=0.0):
             map_ += rng.uniform(0.5, 1) * np.exp(-((y - cy) ** 2 + (x - cx) ** 2) / (2 * size**2))
     rows, columns = (np.tile((np.arange(side) + 0.5) / side - 0.5, (n, 1)) for side in (H, W))
     parts = [tf.constant(each, tf.float32) for each in (maps, rows, columns)]
-    densities = (
-        maps if truth is None else mixture(parts[0], parts[1], parts[2], tf.constant(truth.numbers)).numpy()
-    )
+    densities = maps
+    if truth is not None:
+        densities = Positions(*parts[1:]).mixture(parts[0], tf.constant(truth.numbers)).numpy()
     densities = densities * np.exp(noise * rng.normal(size=densities.shape))
     densities /= densities.sum((1, 2), keepdims=True)
     return parts[0], tf.constant(densities, tf.float32), *parts[1:]
