@@ -1,1 +1,1 @@
-"""Models by name: looked up, downloaded from the author, imported from other forms, exported to servers."""
+"""Models by name: looked up, downloaded from the author, found in other forms, exported to servers."""

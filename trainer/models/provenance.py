@@ -24,7 +24,7 @@ class Provenance:
     """
 
     facts: Mapping[str, Any] | None
-    """The content; None if nothing is known."""
+    """The content. None if nothing is known."""
 
     @classmethod
     def of_folder(cls, folder: str | os.PathLike[str]) -> Self:

@@ -1,1 +1,4 @@
-"""The network: layers, graphs, preprocessing, calibration, and a model's own folder. Imports the ground alone."""
+"""The network: layers, graphs, preprocessing, calibration, a model's own folder, foreign weights.
+
+Imports the ground alone.
+"""
