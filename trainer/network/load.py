@@ -18,6 +18,7 @@ from trainer.network.matching import Matched, match
 from trainer.network.model_folder import ModelFolder
 from trainer.network.networks import NETWORKS
 from trainer.network.tensorflow_calibration import calibrated
+from trainer.network.weight_files import LocalWeights
 from trainer.network.weights import read_weights
 
 Predict = Callable[[tf.Tensor], tf.Tensor]
@@ -51,6 +52,23 @@ def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
             f"{NETWORKS[model.name].title}. Name a model of that network"
         )
     _assign(model, read_weights(folder))
+
+
+def assign_weights(model: keras.Model, weights: LocalWeights | list[Array], what: str) -> None:
+    """Assign weights to the layers of `model`, named as its network: files of any form, or arrays.
+
+    Messages call them `what`, such as "ImageNet's VGG16".
+
+    Raises:
+        ContentError: as `LocalWeights.read`, or they are of another network.
+        UserError: as `load_weights`.
+    """
+    if isinstance(weights, list):
+        assign_arrays(model, weights, what)
+    elif weights.model:
+        load_weights(model, weights.model)
+    else:
+        assign_arrays(model, weights.read(NETWORKS[model.name].weight_shapes().values(), what), what)
 
 
 def assign_arrays(model: keras.Model, arrays: list[Array], what: str, whole: bool = False) -> Matched:

@@ -11,7 +11,7 @@ import hashlib
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from trainer.errors import AmbiguousError, ContentError, NotFoundError, printable
 from trainer.io.files import StrPath, checksum
@@ -20,7 +20,6 @@ from trainer.machine.untrusted import Limits
 from trainer.network import hdf5_files
 from trainer.network.arrays import Array, Shape
 from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
-from trainer.network.networks import NETWORKS
 
 SAVED_MODEL = "saved_model.pb"
 PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
@@ -126,20 +125,6 @@ class LocalWeights:
     def of_model(cls, folder: StrPath) -> Self:
         """The weights of a model of this project, by its folder."""
         return cls(ModelFolder(folder).weights, pathlib.Path(folder))
-
-    def assign_to(self, network: Any, what: str) -> None:
-        """Assign the weights to the layers of a `keras.Model`, named as its network. Messages call them `what`.
-
-        Raises:
-            ContentError: as `read`, or they are of another network.
-            UserError: as `trainer.network.load.load_weights`.
-        """
-        from trainer.network.load import assign_arrays, load_weights
-
-        if self.model:
-            load_weights(network, self.model)
-        else:
-            assign_arrays(network, self.read(NETWORKS[network.name].weight_shapes().values(), what), what)
 
     def read(self, shapes: Collection[Shape], what: str) -> list[Array]:
         """Read the weights, of any kind, in the worker of `trainer.machine.untrusted`.

@@ -24,7 +24,7 @@ from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import Architecture
 from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
-from trainer.network.load import assign_arrays, trained
+from trainer.network.load import assign_weights, trained
 from trainer.network.model_folder import ModelConfig, ModelFolder
 from trainer.network.networks import DEFAULT
 from trainer.network.saved_model import write_model
@@ -345,12 +345,12 @@ def initial_model(
     initializer = "he_normal" if from_scratch else "glorot_uniform"
     model = build_network(architecture, image_size, policy, initializer, config.seed)
     if base_model is not None:
-        LocalWeights.of_model(base_model).assign_to(model, str(base_model))
+        assign_weights(model, LocalWeights.of_model(base_model), str(base_model))
     elif source == "imagenet":
-        assign_arrays(model, architecture.imagenet(), f"ImageNet's {architecture.encoder_title}")
+        assign_weights(model, architecture.imagenet(), f"ImageNet's {architecture.encoder_title}")
     elif not from_scratch:
         with WeightSource(source).opened() as local:
-            local.assign_to(model, source)
+            assign_weights(model, local, source)
     return model
 
 
