@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from trainer.errors import UnknownNameError, check, look_up
-from trainer.network.architecture import StepCost
+from trainer.network.architecture import Architecture
 from trainer.network.networks import DEFAULT
 
 # === Prices ===
@@ -107,7 +107,7 @@ class Chip:
         """Share of the peak that a training step is assumed to reach in a precision."""
         return (precision == "float32" and self.float32_efficiency) or self.efficiency
 
-    # === Memory and time of a training step, by a roofline model, for a network (`cost`) ===
+    # === Memory and time of a training step, by a roofline model, for a network ===
 
     @property
     def usable_bytes(self) -> float:
@@ -115,35 +115,40 @@ class Chip:
         return USABLE_MEMORY * self.memory_bytes
 
     def step_memory_bytes(
-        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
     ) -> float:
         """Bytes of memory that `batch` images on one chip need."""
+        cost = network.cost
         return cost.state_bytes + cost.images(batch, image_size) * cost.memory_bytes[self.image][precision]
 
-    def largest_batch(self, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> int:
+    def largest_batch(self, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT) -> int:
         """Largest number of images that fits into the memory. 0 if none fits."""
+        cost = network.cost
         image_bytes = cost.images(1, image_size) * cost.memory_bytes[self.image][precision]
         return max(0, int((self.usable_bytes - cost.state_bytes) / image_bytes))
 
     def step_seconds(
-        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
     ) -> Estimate:
         """Seconds of one training step with `batch` images on each chip.
 
         They are the longer time of arithmetic and of memory traffic at the chip's peaks, by its efficiency.
         """
-        seconds = max(self._seconds_at_peak(batch, image_size, precision, cost).values())
+        seconds = max(self._seconds_at_peak(batch, image_size, precision, network).values())
         efficiency = self.efficiency_in(precision)
         return Estimate(seconds / efficiency.most, seconds / efficiency.least)
 
-    def bound(self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> str:
+    def bound(
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
+    ) -> str:
         """The roofline limit of a step with `batch` images on each chip: `arithmetic` or `memory traffic`."""
-        seconds = self._seconds_at_peak(batch, image_size, precision, cost)
+        seconds = self._seconds_at_peak(batch, image_size, precision, network)
         return max(seconds, key=lambda limit: seconds[limit])
 
     def _seconds_at_peak(
-        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture
     ) -> dict[str, float]:
+        cost = network.cost
         images = cost.images(batch, image_size)
         traffic = cost.state_traffic_bytes[self.image] + images * cost.traffic_bytes[self.image][precision]
         return {
@@ -158,14 +163,14 @@ class Chip:
         images: int,
         image_size: tuple[int, int],
         precision: str,
-        cost: StepCost = DEFAULT.cost,
+        network: Architecture = DEFAULT,
     ) -> int:
         """Default number of images of a step over all replicas.
 
         For each part it is the chip's default, or less if the memory or the number of training `images` does
         not allow that. Example: two T4 with accumulation 2 have 4 x 32 images.
         """
-        n_parts, largest = replicas * accumulation, self.largest_batch(image_size, precision, cost)
+        n_parts, largest = replicas * accumulation, self.largest_batch(image_size, precision, network)
         return n_parts * max(1, min(self.per_replica_batch, images // n_parts, largest))
 
     def check_memory(
@@ -176,11 +181,11 @@ class Chip:
         accumulation: int,
         image_size: tuple[int, int],
         precision: str,
-        cost: StepCost = DEFAULT.cost,
+        network: Architecture = DEFAULT,
     ) -> None:
         """Raise `UserError` unless this chip, called `name` there, has enough memory for its share of a batch."""
-        part, largest = batch_size // replicas // accumulation, self.largest_batch(image_size, precision, cost)
-        needs, has = self.step_memory_bytes(part, image_size, precision, cost) / 1e9, self.usable_bytes / 1e9
+        part, largest = batch_size // replicas // accumulation, self.largest_batch(image_size, precision, network)
+        needs, has = self.step_memory_bytes(part, image_size, precision, network) / 1e9, self.usable_bytes / 1e9
         remedy = (
             f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
             f"{parts(batch_size // replicas, largest)}"
@@ -390,10 +395,10 @@ class Accelerator:
         }[provisioning]
 
     def basis(
-        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
     ) -> tuple[str, ...]:
         """Sentences that explain how the time and the memory with `batch` images a chip were estimated."""
-        chip = self.chip
+        chip, cost = self.chip, network.cost
         share = "{:.0%} to {:.0%}".format(*chip.efficiency_in(precision))
         if self.image == "cpu":
             seconds = cost.flop / chip.flops[precision] * self.vcpus / 2
@@ -413,8 +418,8 @@ class Accelerator:
             f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
             f"{cost.state_traffic_bytes[self.image] / 1e9:.1f} GB a step for the weights, at {share} "
             f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-            f"bound by {chip.bound(batch, image_size, precision, cost)}). The share of the peaks is assumed, from "
-            f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
+            f"bound by {chip.bound(batch, image_size, precision, network)}). The share of the peaks is assumed, "
+            f"from published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
             f"Memory: {memory / 1e9:.2f} GB per 240x320 image (counted likewise), scaled by pixels, and "
             f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is "
             "usable.",

@@ -96,14 +96,14 @@ class Job:
         images, replicas, image_size = manifest.counts["train"], devices.replicas, manifest.image_size
         chip = devices.chip or accelerators.UNNAMED[devices.kind]
         batch_size = config.batch_size or chip.default_batch(
-            replicas, config.accumulation, images, image_size, precision, architecture.cost
+            replicas, config.accumulation, images, image_size, precision, architecture
         )
         config = config.with_batch(batch_size)
         config.check_shares(replicas, images, accelerator)
         if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
             this = dataclasses.replace(accelerators.CPU, memory_bytes=runtime.available_bytes() / replicas)
             batch = (batch_size, replicas, config.accumulation)
-            this.check_memory("this machine", *batch, image_size, precision, architecture.cost)
+            this.check_memory("this machine", *batch, image_size, precision, architecture)
         return cls(config, manifest, devices, precision, architecture)
 
     @property
@@ -135,7 +135,7 @@ class Job:
         part = share // config.accumulation
         fits = part // 2  # a guess, since the estimate for a known chip may be too high
         if devices.chip:
-            largest = devices.chip.largest_batch((height, width), self.precision, self.architecture.cost)
+            largest = devices.chip.largest_batch((height, width), self.precision, self.architecture)
             fits = min(fits, largest)
         batch = fits * devices.replicas * config.accumulation
         remedy = (
