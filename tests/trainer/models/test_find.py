@@ -9,6 +9,7 @@ from tests.gcs import upload
 from tests.narrow import weights_of
 from tests.refusals import refused
 from tests.trainer import predictable
+from trainer.__main__ import main
 from trainer.errors import ContentError, NotFoundError
 from trainer.io.files import read_json, write_json
 from trainer.models import registry_layout
@@ -203,6 +204,12 @@ def test_model_alone_is_compared_with_the_default_or_with_pretrained(shipped):
     assert opponent_of("msinet") is None
     shutil.rmtree("models")
     assert opponent_of("runs/mine") is None
+
+
+def test_command_says_what_a_model_alone_is_compared_with(capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", "runs/mine"])
+    assert capsys.readouterr().err.startswith("model: runs/mine is compared with pretrained (MSI-Net, trained on")
 
 
 @pytest.mark.parametrize("size", [[240], [240, 320, 3], [241, 320], [0, 0], [-8, 8]])
