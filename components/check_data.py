@@ -33,7 +33,7 @@ def check_data(
     """
     from lifecycle.machines.settings import Target
     from lifecycle.machines.training_job import check_trainings
-    from lifecycle.registry.data_gate import check_gate, compare_data, require, what_could_be_found
+    from lifecycle.registry.data_gate import DataGate
     from lifecycle.registry.register import fetched_of
     from lifecycle.registry.settings import DataGateConfig
     from trainer.errors import reported
@@ -46,9 +46,10 @@ def check_data(
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         trainings = {"base": base_training, "finetune": finetune_training}
         check_trainings(trainings, fetched, Target(platform, location, ""))
-        (gate,) = configs_of(evaluation, EvaluateConfig)
-        check_gate(gate, fetched)
-        compared = compare_data(registry, model_name, fetched)
+        (evaluated,) = configs_of(evaluation, EvaluateConfig)
+        gate = DataGate(config, evaluated, registry, model_name, fetched)
+        gate.check_measurable()
+        compared = gate.compare()
         write_data_comparison(compared, report.path)
-        print(what_could_be_found(gate, registry, model_name, fetched))
-        return require(config, compared)
+        print(gate.what_could_be_found())
+        return gate.require(compared)

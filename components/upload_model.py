@@ -30,17 +30,19 @@ def upload_model(
     an output outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default,
     and empty for a challenger.
     """
-    from lifecycle.registry.register import fetched_of, lineage, open_registry, pipeline_job, register, resource_of
+    from lifecycle.registry.address import Address
+    from lifecycle.registry.register import fetched_of, lineage, open_registry, register
     from trainer.errors import reported
     from trainer.models.model_names import DEFAULT
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
-        facts = lineage(run, fetched, model.path, inputs, base_version) | pipeline_job(platform, registry, run)
+        region = Address.found(registry) if platform == "vertex" else None
+        facts = lineage(run, fetched, model.path, inputs, base_version, region)
         champion = int(evaluation.metadata["champion"])
         connected = open_registry(registry)
         version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)
-        uri, registered.metadata["resourceName"] = resource_of(connected, model_name, version)
+        uri, registered.metadata["resourceName"] = connected.resource_of(model_name, version)
         registered.uri = registered.uri if platform == "kubeflow" else uri
         print(f"{model_name} version {version} is now the {alias}")
         return version, alias, endpoint if alias == DEFAULT else ""

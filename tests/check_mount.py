@@ -15,7 +15,7 @@ from tests.test_mount import OWNERS, check_writes
 from trainer.errors import UserError
 from trainer.io import files
 from trainer.network import model_folder
-from trainer.places.places import stored_at, unmounted
+from trainer.places.places import stored_at
 from trainer.training.checkpoints import Marker
 
 KILLED = """
@@ -65,7 +65,7 @@ def test_marker_of_a_training_is_seen_by_a_machine_whose_mount_never_looks_again
             for seed, mount in enumerate((one, two)):
                 monkeypatch.setattr(files, "MOUNT", mount)
                 monkeypatch.setattr("trainer.training.checkpoints.machine", lambda mount=mount: str(mount))
-                markers.append(Marker(unmounted(stored_at(f"{mount}/{bucket.name}/state")), {"seed": seed}))
+                markers.append(Marker(stored_at(f"{mount}/{bucket.name}/state").unmounted, {"seed": seed}))
             markers[0].write()
             with pytest.raises(UserError, match="another training writes its checkpoints to gs://runs/state"):
                 markers[1].write()

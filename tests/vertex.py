@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from lifecycle.registry.address import VERTEX
-
 PROJECT, LOCATION = "proj", "us-central1"
 PROJECT_NUMBER = "123456789"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
@@ -331,4 +329,4 @@ def write_config(environment, folder):
 def address(vertex, bucket):
     """The address of the registry on the server of the tests."""
     options = f"endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models&serving={SERVING}"
-    return f"{VERTEX}{PROJECT}/{LOCATION}?{options}"
+    return f"vertex://{PROJECT}/{LOCATION}?{options}"

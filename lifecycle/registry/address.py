@@ -8,15 +8,13 @@ import dataclasses
 import datetime
 import re
 import urllib.parse
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from lifecycle.vertex.api import check_api_address
 from trainer.errors import SettingError, check
-from trainer.places.places import bucket_at, stored_at
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at
 
-VERTEX = "vertex://"
-"""Prefix of such an address. An address without it is a folder."""
-ADDRESS_SYNTAX = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
 GOOGLES = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
 """Google's images that serve a SavedModel. Those of TensorFlow 2.15 can load ours."""
 GOOGLES_END = datetime.date(2027, 1, 14)
@@ -34,13 +32,13 @@ SERVING_PORT = 8080
 
 
 def check_registry(address: str) -> None:
-    """Raise `UserError` unless `address` has the syntax of a registry's: a folder, gs:// or vertex://."""
-    if address.startswith(VERTEX):
-        Address.at(address)
-    elif not stored_at(address).is_local:
-        bucket_at(address, "registry")
+    """Raise `UserError` unless `address` has the syntax of a registry's, such as `gs://runs/models`."""
+    if Address.found(address):
+        return
+    if not stored_at(address).is_local:
+        BucketPlace.at(address, "registry")
     else:
-        message = f"registry is {address!r}. Give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
+        message = f"registry is {address!r}. Give a folder, gs://BUCKET/FOLDER, or {Address.SYNTAX}"
         check(":/" not in address and "\0" not in address, message, SettingError)
 
 
@@ -57,6 +55,9 @@ class Address:
     Raises `UserError` for a malformed field.
     """
 
+    SYNTAX: ClassVar[str] = (
+        "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
+    )
     project: str
     location: str
     endpoint: str = ""
@@ -67,7 +68,7 @@ class Address:
         for field in ("project", "location"):
             value = getattr(self, field)
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
-            check(is_valid, f"the registry's {field} is {value!r}. Write {ADDRESS_SYNTAX}", SettingError)
+            check(is_valid, f"the registry's {field} is {value!r}. Write {self.SYNTAX}", SettingError)
         check(
             self.serving in GOOGLES or "/" in self.serving,
             f"serving is {self.serving!r}. Choose an image as HOST/PATH:TAG, or "
@@ -76,16 +77,27 @@ class Address:
         )
         check_api_address(self.endpoint)
         if self.staging:
-            bucket_at(self.staging, "staging")
+            BucketPlace.at(self.staging, "staging")
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Parse vertex://PROJECT/LOCATION. The other fields may follow as a query. Raises `UserError`."""
+        """Parse `vertex://PROJECT/LOCATION`. The other fields may follow as a query, such as `?serving=gpu`.
+
+        Raises `UserError` for another syntax.
+        """
         parts = urllib.parse.urlsplit(address)
         options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
         unknown = options.keys() - {"endpoint", "serving", "staging"}
         check(not unknown, f"registry is {address!r}. Unknown: {', '.join(sorted(unknown))}", SettingError)
         return cls(parts.netloc, parts.path.removeprefix("/"), **options)
+
+    @classmethod
+    def found(cls, registry: str) -> Self | None:
+        """The address that a registry's name is. None for a folder or a bucket, such as `gs://runs/models`.
+
+        Raises `UserError` for a malformed one.
+        """
+        return cls.at(registry) if registry.startswith("vertex://") else None
 
     @property
     def is_served_by_google(self) -> bool:

@@ -1,5 +1,6 @@
 """The gate of data before they are trained on: enough, and like the data of the current default model."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from lifecycle.registry.register import judge_of, open_registry
@@ -21,17 +22,75 @@ TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set
 """Name of prepared data -> their title."""
 
 
-def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[ComparedData]:
-    """Compare prepared data with the data of the current default of model `name`, and ask the default about them.
+@dataclasses.dataclass(frozen=True)
+class DataGate:
+    """What the data of a run have to pass, beside the default of its model, before anything is trained."""
 
-    Args:
-        location: The registry, as in `register.open_registry`.
-        name: Name of the model in the registry.
-        data: `base`, `finetune` or `test` -> the folder of these data.
-    """
-    default = open_registry(location).default(name)
-    known = recorded.read_recorded(default.model) if default else {}
-    return [_compared(step, folder, default, known.get(step, [])) for step, folder in data.items()]
+    config: DataGateConfig
+    evaluation: EvaluateConfig
+    registry: str
+    """The registry, as in `register.open_registry`."""
+    name: str
+    """Name of the model in the registry."""
+    data: Mapping[str, str]
+    """`base`, `finetune` or `test` -> the folder of these data."""
+
+    @property
+    def _deciding(self) -> str:
+        """The folder of the data that decide: the fine-tuning data, or the test set if the gate is on it."""
+        return self.data["test" if self.evaluation.gate_on == "test" else "finetune"]
+
+    def check_measurable(self) -> None:
+        """Raise `UserError` unless the gate's metric can be computed on the data that decide.
+
+        Example: `nss` needs fixations.
+        """
+        manifest = prepared_data.Manifest.load(self._deciding)
+        gate.check_measurable(self.evaluation, manifest.dataset, manifest)
+
+    def compare(self) -> list[ComparedData]:
+        """Compare the data with the data of the current default of the model, and ask the default about them."""
+        default = open_registry(self.registry).default(self.name)
+        known = recorded.read_recorded(default.model) if default else {}
+        return [_compared(step, folder, default, known.get(step, [])) for step, folder in self.data.items()]
+
+    def what_could_be_found(self) -> str:
+        """Say which gain over the current default this run could find (`gate.what_could_be_found`)."""
+        config, registry = self.evaluation, open_registry(self.registry)
+        default, folder = registry.default(self.name), self._deciding
+        manifest = prepared_data.Manifest.load(folder)
+        if Provenance(vars(manifest)).is_sample:
+            return ""
+        n_seen = len(Seen.by(judge_of(default), []).among(folder))
+        gain = default.facts.gain if default else None
+        spread = gain.spread if gain and gain.metric == config.gate else None
+        return gate.what_could_be_found(config, manifest, n_seen, registry.next_decision(self.name), spread)
+
+    def require(self, compared: Sequence[ComparedData]) -> tuple[list[str], list[str]]:
+        """Return all that was found, and print it, and what of it holds a promotion.
+
+        Raises:
+            UserError: the fine-tuning data have too few images or observers, or there is a question and the gate
+                is strict.
+        """
+        for each in compared:
+            if each.title == TITLES["finetune"]:
+                _require_enough(self.config, each)
+        warnings = [text for each in compared for text in each.warnings]
+        questions = [text for each in compared for text in each.questions]
+        check(
+            not questions or self.config.data_gate != "strict",
+            f"data_gate is strict, and the data raise a question. {' '.join(questions)} Look at the report of "
+            "this task. To train on them all the same, set data_gate=hold",
+            GateError,
+        )
+        lines = [f"warning: {text}" for text in warnings]
+        if not any(each.last for each in compared):
+            lines += [
+                f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)
+            ]
+        print(*(lines or ["no large difference was found"]), sep="\n")
+        return warnings, questions if self.config.data_gate == "hold" else []
 
 
 def _compared(step: str, folder: str, default: Version | None, before: Sequence[Line]) -> ComparedData:
@@ -61,55 +120,6 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     decided = step == ("test" if is_test_set(decided_on) else "finetune")
     findings = data_check.ask_about(folder, judge_of(default), paired, decided)
     return ComparedData(TITLES[step], manifest, now, last, added, absent, has_same_people, findings)
-
-
-def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[list[str], list[str]]:
-    """Return all that was found, and print it, and what of it holds a promotion.
-
-    Raises:
-        UserError: the fine-tuning data have too few images or observers, or there is a question and the gate is
-            strict.
-    """
-    for each in compared:
-        if each.title == TITLES["finetune"]:
-            _require_enough(config, each)
-    warnings = [text for each in compared for text in each.warnings]
-    questions = [text for each in compared for text in each.questions]
-    check(
-        not questions or config.data_gate != "strict",
-        f"data_gate is strict, and the data raise a question. {' '.join(questions)} Look at the report of this "
-        "task. To train on them all the same, set data_gate=hold",
-        GateError,
-    )
-    lines = [f"warning: {text}" for text in warnings]
-    if not any(each.last for each in compared):
-        lines += [f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)]
-    print(*(lines or ["no large difference was found"]), sep="\n")
-    return warnings, questions if config.data_gate == "hold" else []
-
-
-def what_could_be_found(config: EvaluateConfig, location: str, name: str, data: Mapping[str, str]) -> str:
-    """Say which gain over the current default of model `name` this run could find (`gate.what_could_be_found`)."""
-    registry = open_registry(location)
-    default = registry.default(name)
-    folder = data["test" if config.gate_on == "test" else "finetune"]
-    manifest = prepared_data.Manifest.load(folder)
-    if Provenance(vars(manifest)).is_sample:
-        return ""
-    n_seen = len(Seen.by(judge_of(default), []).among(folder))
-    gain = default.facts.gain if default else None
-    spread = gain.spread if gain and gain.metric == config.gate else None
-    return gate.what_could_be_found(config, manifest, n_seen, registry.next_decision(name), spread)
-
-
-def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:
-    """Raise `UserError` unless the gate's metric can be computed on the data that decide.
-
-    `data` has the folders of the prepared data: `finetune`, and `test` if the gate decides on test images.
-    """
-    decides = "test" if config.gate_on == "test" else "finetune"
-    manifest = prepared_data.Manifest.load(data[decides])
-    gate.check_measurable(config, manifest.dataset, manifest)
 
 
 def _require_enough(config: DataGateConfig, data: ComparedData) -> None:

@@ -21,7 +21,10 @@ YEAR = datetime.timedelta(days=365)
 
 
 def folder_of(run: str, model: str) -> str:
-    """The folder of a run, by its model's folder. A resumed run has another name, but the same folder."""
+    """The folder of a run, by its model's folder. A resumed run has another name, but the same folder.
+
+    Example: `/runs/first` for `/runs/first/msinet-2026/model` of the run `msinet-2026`.
+    """
     return model.partition(f"/{run}/")[0]
 
 
@@ -58,6 +61,7 @@ def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now:
 
     A version that is not in the ledger, since it was registered before there was one, was a decision unless
     nothing could be decided. A model that was made again and compared with the same version is no other.
+    Example: 2, if decisions have the numbers 1 and 3.
     """
     entries = list(ledger)
     for version in sorted(versions, key=lambda version: version.created):

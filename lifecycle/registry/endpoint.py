@@ -54,6 +54,7 @@ def shares(split: Mapping[str, int], deployed: str, traffic: int) -> dict[str, i
     """Percent of the requests by ID of a deployed model, if `deployed` gets `traffic` and the others the rest.
 
     The others keep their proportions in `split`. If they have no traffic, `deployed` gets all.
+    Example: of `{"a": 60, "b": 40}`, `b` with 10 percent leaves `{"a": 90, "b": 10}`.
     """
     others = {name: share for name, share in split.items() if share and name != deployed}
     if not others:
@@ -72,7 +73,9 @@ class Endpoints:
     name: str
 
     def find(self, endpoint: str, entries: Sequence[Any]) -> Any:
-        """The endpoint of this name or ID. `entries` are the model's versions, as the API describes them.
+        """The endpoint of a name or ID, such as `demo` or `4711`.
+
+        The `entries` are the model's versions, as the API describes them.
 
         Raises `UserError` if there is none, if there are several, or if another model is deployed there.
         """
@@ -231,13 +234,13 @@ def _like(endpoint: Any) -> dict[str, Any]:
 
 
 def _deployed(endpoint: Any, entry: Any) -> str:
-    """The ID under which a version is deployed on an endpoint. Empty if it is not."""
+    """The ID under which a version is deployed on an endpoint, such as `4711`. Empty if it is not."""
     versions = {each.model_version_id: each.id for each in endpoint.deployed_models}
     return str(versions.get(entry.version_id, ""))
 
 
 def _id(resource: str) -> str:
-    """The ID of an endpoint or a model, without a version."""
+    """The ID of an endpoint or a model, without a version. Example: `123` of `projects/p/models/123@4`."""
     return resource.rpartition("/")[2].partition("@")[0]
 
 
@@ -251,7 +254,10 @@ def _age(endpoint: Any) -> datetime.timedelta:
 
 
 def _complaint(answer: bytes, expected: bytes) -> str:
-    """What is wrong with a map that was returned. Empty if nothing is. Both are PNGs."""
+    """What is wrong with a map that was returned, such as `it returned no map`. Empty if nothing is.
+
+    Both maps are PNGs.
+    """
     from trainer.pictures import read_picture
 
     try:

@@ -59,7 +59,6 @@ from trainer.models.registry_layout import ALIASES, PRETRAINED_VERSION, VERSION,
 from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
-from trainer.places.places import bucket_at
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
@@ -75,10 +74,10 @@ class NumberedRegistry(abc.ABC):
     @property
     @abc.abstractmethod
     def address(self) -> str:
-        """Path or address of the folder of all models."""
+        """Path or address of the folder of all models, such as `gs://runs/models`."""
 
     def aliases(self, name: str) -> dict[str, int]:
-        """The number of the version that each alias names. See `Registry.aliases`."""
+        """The number of the version that each alias names, such as `{"default": 3}`. See `Registry.aliases`."""
         return dict(self._read_json(name, ALIASES))
 
     def versions(self, name: str) -> list[Version]:
@@ -91,6 +90,11 @@ class NumberedRegistry(abc.ABC):
         """The moves of the default, oldest first. See `Registry.default_moves`."""
         # Without the file, which is removed if it is damaged, what the versions themselves say is known.
         return recorded_moves(self._read_json(name, DEFAULTS)) or self._told_by_versions(name)
+
+    def resource_of(self, name: str, number: int) -> tuple[str, str]:
+        """The address of a version, such as `gs://runs/models/msinet/3`, twice. See `Registry.resource_of`."""
+        (address,) = [version.address for version in self.versions(name) if version.number == number]
+        return address, address
 
     def _told_by_versions(self, name: str) -> list[DefaultMove]:
         return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
@@ -268,7 +272,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _folder(self, version_dir: str) -> pathlib.Path:
-        """Where a task finds the version at `version_dir` as the trainer reads it."""
+        """Where a task finds a version as the trainer reads it, such as `models/msinet/3/assets.extra`."""
 
     @abc.abstractmethod
     def _record(self, version_dir: str) -> dict[str, Any]:
@@ -298,7 +302,10 @@ class NumberedRegistry(abc.ABC):
 
 
 def _is_of_same_run(registered: VersionRecord, record: VersionRecord) -> bool:
-    """Whether two records have the same run, by its name or its folder, and the same metrics."""
+    """Whether two records have the same run, by its name or its folder, and the same metrics.
+
+    Example: a resumed run has another name, but the same folder.
+    """
     ours, theirs = record.lineage, registered.lineage
     is_same_run = any(own and own == its for own, its in ((ours.run, theirs.run), (ours.folder, theirs.folder)))
     return is_same_run and registered.metrics == record.metrics
@@ -317,12 +324,12 @@ class BucketRegistry(NumberedRegistry):
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """The registry at gs://BUCKET/FOLDER. Raises `UserError` for a malformed address."""
-        return cls(bucket_at(location, "registry").with_text(location.rstrip("/")).connected())
+        """The registry at an address such as `gs://runs/models`. Raises `UserError` for a malformed one."""
+        return cls(BucketPlace.at(location, "registry").with_text(location.rstrip("/")).connected())
 
     @property
     def address(self) -> str:
-        """Path or address of the folder of all models."""
+        """Path or address of the folder of all models, such as `gs://runs/models`."""
         return str(self.root)
 
     def default(self, name: str) -> Version | None:
@@ -337,7 +344,10 @@ class BucketRegistry(NumberedRegistry):
         update_in_bucket(self.root.join(name), file, change)
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
-        """Number of each version, even while it is being written -> name of a file below it -> its size."""
+        """Number of each version, even while it is being written -> name of a file below it -> its size.
+
+        Example: `{3: {"saved_model.pb": 91000}}`.
+        """
         found: dict[int, dict[str, int]] = {}
         for file, size in self.root.join(name).sizes().items():
             if match := FILE_OF_VERSION.fullmatch(file):
@@ -417,7 +427,7 @@ class LocalRegistry(NumberedRegistry):
 
     @property
     def address(self) -> str:
-        """Path or address of the folder of all models."""
+        """Path or address of the folder of all models, such as `gs://runs/models`."""
         return str(self.root)
 
     def _read_json(self, name: str, file: str) -> Any:

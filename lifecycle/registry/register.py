@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from lifecycle.registry.address import VERTEX
+from lifecycle.registry.address import Address
 from lifecycle.registry.decisions import folder_of
 from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
 from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import VertexRegion
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.errors import NotFoundError, SettingError, check
@@ -28,7 +29,7 @@ from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.network.model_folder import ModelFolder
-from trainer.places.places import stored_at, unmounted
+from trainer.places.places import stored_at
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""
@@ -38,33 +39,25 @@ Key = TypeVar("Key")
 
 
 def open_registry(location: str = "") -> Registry:
-    """The registry at `location`: vertex://, gs://, or a folder (`models` in the working directory if empty).
+    """The registry at `location`, such as `vertex://my-project/us-central1`, `gs://runs/models`, or a folder.
+
+    An empty one is `models` in the working directory.
 
     A folder of the mount of Vertex AI is taken by its `gs://` address.
     """
-    if location.startswith(VERTEX):
+    if Address.found(location):
         return VertexRegistry.at(location)
-    place = unmounted(stored_at(location))
+    place = stored_at(location).unmounted
     return LocalRegistry.at(str(place)) if place.is_local else BucketRegistry.at(str(place))
-
-
-def resource_of(registry: Registry, name: str, number: int) -> tuple[str, str]:
-    """The address of a version and its resource name, by which Vertex AI's console links a run with it.
-
-    In other registries, both are the folder or `gs://` address of the version.
-    """
-    if isinstance(registry, VertexRegistry):
-        resource = registry.resource(name, number)
-        return f"https://{registry.location}-aiplatform.googleapis.com/v1/{resource}", resource
-    (address,) = [version.address for version in registry.versions(name) if version.number == number]
-    return address, address
 
 
 def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     """Where the model is that `base_model_uri` names, and which version of the registry it is, as NAME@NUMBER.
 
     NAME@VERSION and NAME@ALIAS are looked up in the registry. Any other `uri` is returned unchanged, with an empty
-    version. Raises `UserError` if the registry has no such version.
+    version. Example: `("gs://runs/models/msinet/3", "msinet@3")` for `msinet@default`.
+
+    Raises `UserError` if the registry has no such version.
     """
     match = REGISTERED_NAME.fullmatch(uri)
     if not match:
@@ -82,12 +75,6 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     return versions[number].address, f"{name}@{number}"
 
 
-def check_endpoint(location: str, name: str, endpoint: str) -> None:
-    """Raise `UserError` unless versions of model `name` could be deployed to `endpoint`. It may be empty."""
-    if endpoint:
-        VertexRegistry.at(location).check_endpoint(name, endpoint)
-
-
 def check_shared(location: str, name: str, endpoint: str = "") -> None:
     """Check, before anything is trained, that tasks in other containers could register a version of model `name`.
 
@@ -95,18 +82,19 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
     cannot be read, or if the endpoint does not exist or has another model.
     """
     check(
-        location.startswith((VERTEX, "/")) or not stored_at(location).is_local,
+        location.startswith("/") or Address.found(location) is not None or not stored_at(location).is_local,
         f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
         "lost with it. Set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
         SettingError,
     )
     open_registry(location).check_writable(name)
-    check_endpoint(location, name, endpoint)
+    if endpoint:
+        VertexRegistry.at(location).check_endpoint(name, endpoint)
     print(f"a version of model {name!r} can be added to {location}")
 
 
 def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
-    """The folders, by name, that have a prepared dataset. A run may not need all."""
+    """The folders, by name such as `base`, that have a prepared dataset. A run may not need all."""
     return {name: folder for name, folder in data.items() if PreparedData(folder).is_there}
 
 
@@ -149,7 +137,7 @@ def version_made_of(inputs: str, base_version: str, registry: Registry, name: st
 
 
 def _line_of(key: Key, before: Mapping[Key, Key]) -> set[Key]:
-    """`key`, the one before it, the one before that, and so on."""
+    """`key`, the one before it, the one before that, and so on. Example: 4, 3 and 1 for `{4: 3, 3: 1}`."""
     line: set[Key] = set()
     while key not in line:
         line.add(key)
@@ -157,21 +145,25 @@ def _line_of(key: Key, before: Mapping[Key, Key]) -> set[Key]:
     return line
 
 
-def pipeline_job(platform: str, location: str, run: str) -> dict[str, str]:
-    """The resource name of a run on Vertex AI for its `lineage`, so that the console links a version with it."""
-    if platform != "vertex" or not location.startswith(VERTEX):
-        return {}
-    return {"pipeline_job": f"{vertex_api.parent_of(VertexRegistry.at(location))}/pipelineJobs/{run}"}
-
-
 def lineage(
-    run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN, base_version: str = ""
+    run: str,
+    data: Mapping[str, str],
+    model: str,
+    inputs: str = UNKNOWN,
+    base_version: str = "",
+    region: VertexRegion | None = None,
 ) -> dict[str, Any]:
     """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
 
-    `data` is the folder of prepared data by step or `test`, `model` the folder of the trained model, `inputs`
-    is the `digest_of_inputs` of the run, and `base_version` the version that it started from, as NAME@NUMBER.
+    Args:
+        run: Name of the run.
+        data: Folder of prepared data by step or `test`.
+        model: Folder of the trained model.
+        inputs: The `digest_of_inputs` of the run.
+        base_version: The version that it started from, such as `msinet@3`.
+        region: Of a run on Vertex AI with a registry there, so that the console links a version with the run.
     """
+    job = {"pipeline_job": f"{vertex_api.parent_of(region)}/pipelineJobs/{run}"} if region else {}
     manifests = {step: prepared_data.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
@@ -185,6 +177,7 @@ def lineage(
             for step, manifest in manifests.items()
         },
         "model": ModelFolder(model).config("train the model again"),
+        **job,
     }
 
 
@@ -251,7 +244,7 @@ def evaluate_candidate(
     )
     if run and not evaluation.decided:
         registry.undecided(name, look)
-    if location.startswith(VERTEX):
+    if Address.found(location):
         write_shipped_map(model, pathlib.Path(output, SHIPPED_MAP))
     return evaluation, compared_with
 
@@ -291,7 +284,7 @@ def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:
 def register(
     registry: Registry, name: str, model: str, evaluation: str, compared_with: int, facts: Mapping[str, Any]
 ) -> tuple[int, str]:
-    """Register an evaluated model. Returns the number of its version and its alias.
+    """Register an evaluated model. Returns the number of its version and its alias, such as `(4, "default")`.
 
     `model` and `evaluation` are folders, `compared_with` is the version that `evaluate_candidate` returned, and
     `facts` is the model's `lineage`.

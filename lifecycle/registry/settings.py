@@ -3,8 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from lifecycle.registry import address
-from lifecycle.registry.address import VERTEX, check_registry
+from lifecycle.registry.address import Address, check_registry
 from trainer.errors import SettingError, check
 from trainer.models.model_names import MODEL_NAME, REGISTRY
 from trainer.places.places import stored_at
@@ -100,9 +99,9 @@ class PipelineConfig:
         check_registry(self.registry)
         for name, value in (("endpoint", self.endpoint), ("experiment", self.experiment)):
             check(
-                not value or self.registry.startswith(VERTEX),
+                not value or Address.found(self.registry) is not None,
                 f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none. Set "
-                f"registry to {address.ADDRESS_SYNTAX}, or leave out {name}",
+                f"registry to {Address.SYNTAX}, or leave out {name}",
                 SettingError,
             )
         check(

@@ -33,7 +33,10 @@ class MoveEntry:
 
 @dataclasses.dataclass(frozen=True)
 class LedgerEntry:
-    """An entry of DECISIONS: a look at whether a candidate is better than the default."""
+    """An entry of DECISIONS: a look at whether a candidate is better than the default.
+
+    Example: the second look of a year at version 3, `{"number": 2, "compared_with": 3, ...}`.
+    """
 
     number: int
     """Its number among the decisions of 365 days, from 1."""
@@ -79,7 +82,7 @@ def parse(content: bytes | None, file: str, origin: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """The content of a file, as JSON, by what `parse` makes of it."""
+    """The content of a file, as JSON, by what `parse` makes of it. Example: of `{"default": 3}`."""
     if isinstance(value, list):
         entries = [dataclasses.asdict(entry).items() for entry in value]
         value = [{name: cell for name, cell in entry if cell is not None} for entry in entries]

@@ -36,6 +36,17 @@ MAX_LABEL = 63
 
 
 @dataclasses.dataclass(frozen=True)
+class DefaultMove:
+    """The default of a model became a version. Example: `DefaultMove(since, 3, by_person=True)`."""
+
+    since: datetime.datetime
+    version: int
+    """Its number. PRETRAINED_VERSION for `pretrained`."""
+    by_person: bool = False
+    """Whether a person chose it. Otherwise the gate promoted it."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Version:
     """One registered version of a model."""
 
@@ -63,7 +74,7 @@ class Version:
 
     @property
     def run(self) -> str:
-        """Name of the run that added it. Empty if its record does not say it."""
+        """Name of the run that added it, such as `msinet-20260302`. Empty if its record does not say it."""
         return self.facts.lineage.run
 
     @property
@@ -84,16 +95,39 @@ class Version:
         """MODEL_CONFIG of the model. None for a version that another program registered."""
         return self.facts.lineage.model
 
+    def what_followed(self, moves: Sequence[DefaultMove]) -> str:
+        """What happened with it as the default, a sentence. Empty if the gate's decision still stands.
 
-@dataclasses.dataclass(frozen=True)
-class DefaultMove:
-    """The default of a model became a version."""
+        Example: `Version 4 replaced it on 2026-03-02.` The `moves` are all of the default, oldest first.
+        """
+        place, followed = self._last_as_default(moves)
+        if place is None:
+            if self.facts.promote and moves and moves[0].since <= self.created:
+                return "It did not become the default: that had moved since it was compared with it."
+            return ""
+        if followed is None:
+            return f"A person made it the default on {place.since:%Y-%m-%d}." if place.by_person else ""
+        day = f"{followed.since:%Y-%m-%d}"
+        if self.is_rolled_back(moves):
+            return f"A person rolled it back to version {followed.version} on {day}."
+        if followed.by_person:
+            return f"A person made version {followed.version} the default on {day}."
+        return f"Version {followed.version} replaced it on {day}."
 
-    since: datetime.datetime
-    version: int
-    """Its number. PRETRAINED_VERSION for `pretrained`."""
-    by_person: bool = False
-    """Whether a person chose it. Otherwise the gate promoted it."""
+    def is_rolled_back(self, moves: Sequence[DefaultMove]) -> bool:
+        """Whether a person has replaced it by an earlier version when it was the default last.
+
+        Example: version 4, after a person has made version 3 the default again.
+        """
+        _, followed = self._last_as_default(moves)
+        return followed is not None and followed.by_person and followed.version < self.number
+
+    def _last_as_default(self, moves: Sequence[DefaultMove]) -> tuple[DefaultMove | None, DefaultMove | None]:
+        """The last move to it, and the move after that."""
+        places = [place for place, move in enumerate(moves) if move.version == self.number]
+        if not places:
+            return None, None
+        return moves[places[-1]], (*moves[places[-1] + 1 :], None)[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +151,7 @@ class Registry(Protocol):
         """All versions of model `name`, oldest first. Empty if the model is unknown."""
 
     def aliases(self, name: str) -> dict[str, int]:
-        """Alias -> number of the version that it names."""
+        """Alias -> number of the version that it names. Example: `{"default": 3, "challenger": 4}`."""
 
     def default(self, name: str) -> Version | None:
         """The version that the alias `default` names. None as long as `pretrained` is the default."""
@@ -126,6 +160,12 @@ class Registry(Protocol):
         """The moves of the default, oldest first.
 
         Before the first one that the registry has written down, only those by the gate are known.
+        """
+
+    def resource_of(self, name: str, number: int) -> tuple[str, str]:
+        """The address of a version and its resource name, by which Vertex AI's console links a run with it.
+
+        In other registries, both are the folder or `gs://` address of the version.
         """
 
     def add(
@@ -141,7 +181,7 @@ class Registry(Protocol):
 
         The model becomes the default if `promote` is true and the default still is the version that it was
         compared with, `PRETRAINED_VERSION` without one. Otherwise its alias is `challenger`. A model that the same
-        run has registered already gets its alias, but no second version.
+        run has registered already gets its alias, but no second version. Example: `(4, "challenger")`.
         """
 
     def decide(self, name: str, look: Look) -> int:
@@ -228,46 +268,8 @@ def _entry(move: DefaultMove) -> MoveEntry:
     return MoveEntry(move.version, since, PERSON if move.by_person else GATE)
 
 
-def what_followed(version: Version, moves: Sequence[DefaultMove]) -> str:
-    """What happened with a version as the default, a sentence. Empty if the gate's decision still stands.
-
-    Args:
-        version: The version.
-        moves: All moves of the default, oldest first.
-    """
-    place, followed = _last_as_default(version, moves)
-    if place is None:
-        if version.facts.promote and moves and moves[0].since <= version.created:
-            return "It did not become the default: that had moved since it was compared with it."
-        return ""
-    if followed is None:
-        return f"A person made it the default on {place.since:%Y-%m-%d}." if place.by_person else ""
-    day = f"{followed.since:%Y-%m-%d}"
-    if is_rolled_back(version, moves):
-        return f"A person rolled it back to version {followed.version} on {day}."
-    if followed.by_person:
-        return f"A person made version {followed.version} the default on {day}."
-    return f"Version {followed.version} replaced it on {day}."
-
-
-def is_rolled_back(version: Version, moves: Sequence[DefaultMove]) -> bool:
-    """Whether a person has replaced the version by an earlier one when it was the default last."""
-    _, followed = _last_as_default(version, moves)
-    return followed is not None and followed.by_person and followed.version < version.number
-
-
-def _last_as_default(
-    version: Version, moves: Sequence[DefaultMove]
-) -> tuple[DefaultMove | None, DefaultMove | None]:
-    """The last move to a version, and the one after it."""
-    places = [place for place, move in enumerate(moves) if move.version == version.number]
-    if not places:
-        return None, None
-    return moves[places[-1]], (*moves[places[-1] + 1 :], None)[0]
-
-
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of `version.json`: when the version was created, and its record."""
+    """The content of `version.json`, such as `{"created": "2026-03-02T10:00:00+00:00", "version": 3, ...}`."""
     return {"created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **record}
 
 
@@ -277,7 +279,7 @@ def record_bytes(record: Mapping[str, Any]) -> bytes:
 
 
 def remedy_of(version_dir: str) -> str:
-    """What to do about the folder of a version with a damaged record."""
+    """What to do about the folder of a version with a damaged record, such as `restore it, or remove ...`."""
     return f"restore it, or remove {version_dir}"
 
 
@@ -289,7 +291,7 @@ def parse_record(content: bytes, origin: str, version_dir: str) -> dict[str, Any
 
 
 def label(text: str) -> str:
-    """`text` as the value of a label, shortened if it is too long."""
+    """`text` as the value of a label, such as `0-1-0-5f2a` for `0.1.0+5F2A`. A long one is shortened."""
     return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
 
 
@@ -324,7 +326,10 @@ def copy_version(version: BucketPlace, saved_model: pathlib.Path, extras: Mappin
 
 
 def mounted(address: str) -> pathlib.Path:
-    """The folder where a task on Vertex AI finds the version at `address` as the trainer reads it."""
+    """The folder where a task on Vertex AI finds the version at an address as the trainer reads it.
+
+    Example: `/gcs/runs/models/msinet/3/assets.extra` for `gs://runs/models/msinet/3`.
+    """
     return BucketPlace(address).mounted / ASSETS_EXTRA
 
 

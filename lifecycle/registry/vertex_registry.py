@@ -31,7 +31,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from lifecycle.registry import decisions
-from lifecycle.registry.address import ADDRESS_SYNTAX, Address
+from lifecycle.registry.address import Address
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
 from lifecycle.registry.state_files import LedgerEntry, read_in_bucket, update_in_bucket
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
@@ -66,7 +66,7 @@ from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
-from trainer.places.places import bucket_at, stored_at, unmounted
+from trainer.places.places import stored_at
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel. The
@@ -94,7 +94,7 @@ POLL_S = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class VertexRegistry(Address):
-    """The registry of a project in a location."""
+    """The registry of a project in a location, such as `vertex://my-project/us-central1`."""
 
     def versions(self, name: str) -> list[Version]:
         """All versions of model `name`, oldest first. See `Registry.versions`."""
@@ -108,7 +108,7 @@ class VertexRegistry(Address):
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
-        """The number of the version that each alias names. See `Registry.aliases`."""
+        """The number of the version that each alias names, such as `{"default": 3}`. See `Registry.aliases`."""
         with vertex_api.reported_errors():
             return _aliases(vertex_api.retried(lambda: self._entries(name)))
 
@@ -207,7 +207,7 @@ class VertexRegistry(Address):
         """
         with vertex_api.reported_errors():
             home = _home(vertex_api.retried(lambda: self._entries(name)))
-        home = home or (bucket_at(self.staging, "staging").join(name) if self.staging else None)
+        home = home or (BucketPlace.at(self.staging, "staging").join(name) if self.staging else None)
         ledger = read_in_bucket(home, DECISIONS)[0] if home else []
         return decisions.free_number(ledger, self.versions(name), datetime.datetime.now(datetime.UTC))
 
@@ -243,7 +243,10 @@ class VertexRegistry(Address):
             print(f"warning: when the default moved is not written down: {error}", file=sys.stderr)
 
     def _change_aliases(self, entry: Any, changes: list[str]) -> None:
-        """Give a version aliases, which others lose, or take them with a `-` before their names. Idempotent."""
+        """Give a version aliases, which others lose, or take them with a `-` before their names. Idempotent.
+
+        Example: `["default", "-challenger"]`.
+        """
         resource = f"{_parent([entry])}@{entry.version_id}"
         vertex_api.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes))
 
@@ -306,7 +309,7 @@ class VertexRegistry(Address):
             return Endpoints(self, name).find(endpoint, vertex_api.retried(lambda: self._entries(name)))
 
     def follow(self, name: str, endpoint: str) -> str:
-        """Let an endpoint, by name or ID, follow the model's default from now on. Returns its resource name."""
+        """Let an endpoint, such as `demo`, follow the model's default from now on. Returns its resource name."""
         found = self.check_endpoint(name, endpoint)
         with vertex_api.reported_errors():
             Endpoints(self, name).follow(found)
@@ -323,10 +326,14 @@ class VertexRegistry(Address):
             entry = _numbered(entries, version)
             Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
 
-    def resource(self, name: str, number: int) -> str:
-        """The resource name of a version: projects/P/locations/L/models/ID@NUMBER."""
+    def resource_of(self, name: str, number: int) -> tuple[str, str]:
+        """The address and the resource name of a version. See `Registry.resource_of`.
+
+        Example of a resource name: `projects/my-project/locations/us-central1/models/123@4`.
+        """
         with vertex_api.reported_errors():
-            return f"{_parent(vertex_api.retried(lambda: self._entries(name)))}@{number}"
+            resource = f"{_parent(vertex_api.retried(lambda: self._entries(name)))}@{number}"
+        return f"https://{self.location}-aiplatform.googleapis.com/v1/{resource}", resource
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if the versions' folder cannot be written, or the default not be read.
@@ -335,7 +342,7 @@ class VertexRegistry(Address):
         """
         self.check_serving()
         if self.staging:
-            bucket_at(self.staging, "staging").join(name).check_writable()
+            BucketPlace.at(self.staging, "staging").join(name).check_writable()
         self._default_version(name)
 
     # === Vertex AI ===
@@ -470,7 +477,7 @@ def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version
 
 
 def _parent(entries: list[Any]) -> str:
-    """Resource name of the model that the versions belong to."""
+    """Resource name of the model of these versions, such as `projects/p/locations/us-central1/models/123`."""
     return str(entries[0].name).partition("@")[0]
 
 
@@ -492,15 +499,17 @@ def _record_move(home: BucketPlace | None, earlier: list[DefaultMove], version: 
 def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
     """The folder of all versions: `configured`, or `STAGING` in the bucket of `model` if that is empty.
 
+    Example: `gs://runs/models` for a model below `/gcs/runs`.
+
     Raises `UserError` if `model` is not on a mounted bucket either.
     """
-    place = unmounted(stored_at(model.absolute()))
+    place = stored_at(model.absolute()).unmounted
     check(
         bool(configured or place.bucket),
-        f"{model} is not on Cloud Storage, so the registry has no folder for its models. Write {ADDRESS_SYNTAX}",
+        f"{model} is not on Cloud Storage, so the registry has no folder for its models. Write {Address.SYNTAX}",
         SettingError,
     )
-    return bucket_at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging").connected()
+    return BucketPlace.at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging").connected()
 
 
 def _address(entry: Any) -> str:
@@ -509,7 +518,10 @@ def _address(entry: Any) -> str:
 
 
 def _address_of(uri: str) -> str:
-    """The address of the SavedModel in the artifacts at `uri`."""
+    """The address of the SavedModel in the artifacts at `uri`.
+
+    Example: `gs://runs/m/r/tensorflow.serving/1` for `gs://runs/m/r/tensorflow.serving`.
+    """
     return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
 
 
@@ -524,7 +536,7 @@ def _record(entry: Any, near: BucketPlace | None = None) -> dict[str, Any]:
 
 
 def _folder(entry: Any, near: BucketPlace | None = None) -> BucketPlace | None:
-    """The folder of the version's SavedModel; None if it is not on Cloud Storage. `near` has a connection."""
+    """The folder of the version's SavedModel. None if it is not on Cloud Storage. `near` has a connection."""
     place = stored_at(_address(entry))
     if not isinstance(place, BucketPlace):
         return None
@@ -541,7 +553,7 @@ def _expected_map(entry: Any) -> bytes:
 
 
 def labels_of(record: VersionRecord) -> dict[str, str]:
-    """The labels of a version: its run, code and data."""
+    """The labels of a version: its run, code and data. Example: `{"run": "msinet-20260302", ...}`."""
     lineage = record.lineage
     data = {f"data_{step}": f"{each.dataset}-{each.fingerprint}" for step, each in lineage.data.items()}
     values = {RUN_LABEL: lineage.run, "code": lineage.code_version, **data}

@@ -1,6 +1,6 @@
 """What a run needs on Google Cloud: one list, and the question whether each thing is there.
 
-`needs_of` makes the list from the settings of a run. Everybody asks the same list for their part of it:
+`PlannedRun.needs` makes the list from the settings of a run. Everybody asks the same list for their part of it:
 
 - `doctor` asks for everything.
 - `submit`, `schedule apply` and `sweep` ask for what a run must have before it starts (`Need.before_start`).
@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.registry.address import VERTEX, Address
+from lifecycle.registry.address import Address
 from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError, VertexRegion
@@ -28,7 +28,7 @@ from trainer.datasets.table import DATASETS, Dataset
 from trainer.errors import NotFoundError, check
 from trainer.places.abstract_place import Place, Stored
 from trainer.places.bucket_place import BucketPlace
-from trainer.places.places import stored_at, unmounted
+from trainer.places.places import stored_at
 
 THREADS = 8
 """Number of questions at the same time."""
@@ -115,8 +115,16 @@ class PlannedRun:
     def written(self) -> list[str]:
         """The buckets that the run writes to, such as `runs` for `gs://runs/msinet`."""
         registry = str(self.values.get("registry", ""))
-        models = Address.at(registry).staging if registry.startswith(VERTEX) else registry
+        address = Address.found(registry)
+        models = address.staging if address else registry
         return buckets_in(map(stored_at, (self.bucket, str(self.values.get("checkpoint_dir", "")), models)))
+
+    @property
+    def read(self) -> list[str]:
+        """The buckets that the run only reads from, without the buckets of published datasets."""
+        public = buckets_in(archive.place for row in DATASETS.values() for archive in row.archives)
+        read = buckets_in(place for _, place in self.sources)
+        return [name for name in read if name not in (*self.written, *public)]
 
     @property
     def sources(self) -> list[tuple[str, BucketPlace]]:
@@ -133,7 +141,7 @@ class PlannedRun:
             config = self.values.data(dataset)
             public = [archive.place for archive in Dataset.named(config.dataset).archives]
             found += [(f"{dataset}_source", place) for place in config.places or public]
-        stored = [(name, unmounted(place)) for name, place in found if isinstance(place, Stored)]
+        stored = [(name, place.unmounted) for name, place in found if isinstance(place, Stored)]
         return [(name, place) for name, place in stored if isinstance(place, BucketPlace)]
 
     @property
@@ -142,9 +150,43 @@ class PlannedRun:
         kinds = dict.fromkeys((TASKS, *(plan.accelerator.image for plan in self.plans.values())))
         own = [self.image_pattern.format(kind) for kind in kinds] if self.image_pattern else []
         registry = str(self.values.get("registry", ""))
-        served = [Address.at(registry)] if registry.startswith(VERTEX) else []
-        serving = [address.serving for address in served if not address.is_served_by_google]
+        served = Address.found(registry)
+        serving = [served.serving] if served and not served.is_served_by_google else []
         return list(dict.fromkeys((*own, *serving)))
+
+    @property
+    def quotas(self) -> "list[Quota]":
+        """The quotas that the plans take: the most of one step, since steps run one after another.
+
+        Example: two jobs on `l4-4` at the same time take 8 of `nvidia_l4_gpus`.
+        """
+        most: dict[str, int] = {}
+        for plan in self.plans.values():
+            for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
+                taken = count * plan.machines.workers * self.jobs
+                most[METRIC + name] = max(most.get(METRIC + name, 0), taken)
+        return [Quota(metric, count) for metric, count in most.items()]
+
+    @property
+    def needs(self) -> list[Need]:
+        """Everything that the run needs besides rights and APIs: buckets, data, images and quota."""
+        written, outputs = self.written, buckets_in([stored_at(self.bucket)])
+        named = dict.fromkeys((*written, *buckets_in(place for _, place in self.sources)))
+        return [
+            *(Bucket(name, name in written, name in outputs) for name in named),
+            *(Source(name, place) for name, place in self.sources),
+            *(Image(name, self.environment) for name in self.images),
+            *self.quotas,
+        ]
+
+    def check_before_start(self, region: VertexRegion) -> None:
+        """Raise `UserError` if something is missing without which no run starts: bucket, images or quota.
+
+        Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training
+        job. What cannot be asked for passes.
+        """
+        for finding in answers([need for need in self.needs if need.before_start], Api(region)):
+            check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}", NotFoundError)
 
 
 def buckets_in(places: Iterable[Place]) -> list[str]:
@@ -152,44 +194,8 @@ def buckets_in(places: Iterable[Place]) -> list[str]:
 
     Example: `gs://b/x` and `/gcs/b/y` are in `b`.
     """
-    names = [unmounted(place).bucket for place in places if isinstance(place, Stored)]
+    names = [place.unmounted.bucket for place in places if isinstance(place, Stored)]
     return list(dict.fromkeys(filter(None, names)))
-
-
-def needs_of(run: PlannedRun) -> list[Need]:
-    """Everything that a run needs besides rights and APIs: buckets, data, images and quota."""
-    written, outputs = run.written, buckets_in([stored_at(run.bucket)])
-    named = dict.fromkeys((*written, *buckets_in(place for _, place in run.sources)))
-    return [
-        *(Bucket(name, name in written, name in outputs) for name in named),
-        *(Source(name, place) for name, place in run.sources),
-        *(Image(name, run.environment) for name in run.images),
-        *quotas_of(run.plans, run.jobs),
-    ]
-
-
-def check_before_start(run: PlannedRun, region: VertexRegion) -> None:
-    """Raise `UserError` if something is missing without which no run starts: bucket, images or quota.
-
-    Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
-    What cannot be asked for passes.
-    """
-    needs = [need for need in needs_of(run) if need.before_start]
-    for finding in answers(needs, Api(region)):
-        check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}", NotFoundError)
-
-
-def quotas_of(plans: Mapping[str, TrainingPlan], jobs: int = 1) -> list["Quota"]:
-    """The quotas that the plans take: the most of one step, since steps run one after another.
-
-    `jobs` is the number of jobs of a step that run at the same time. Example: two jobs on `l4-4` take 8 of
-    `nvidia_l4_gpus`.
-    """
-    most: dict[str, int] = {}
-    for plan in plans.values():
-        for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
-            most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers * jobs)
-    return [Quota(metric, count) for metric, count in most.items()]
 
 
 # === The questions ===

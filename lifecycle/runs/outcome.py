@@ -6,11 +6,11 @@ import datetime
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from lifecycle.registry.address import VERTEX, Address
+from lifecycle.registry.address import Address
 from lifecycle.registry.register import open_registry
-from lifecycle.registry.versions import Registry, Version, what_followed
+from lifecycle.registry.versions import Registry, Version
 from lifecycle.runs import argo, webhook
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import Run
@@ -18,7 +18,7 @@ from trainer.evaluation.evaluation import Ending
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 
-UNCHANGED, FAILED = "unchanged", "failed"
+FAILED = "failed"
 JOB = r"projects/([^/]+)/locations/([^/]+)/pipelineJobs/([^/]+)"
 """Resource name of a run on Vertex AI. Example: `projects/p/locations/us-central1/pipelineJobs/msinet-2026`."""
 SUCCEEDED = ("SUCCEEDED", "COMPLETE")
@@ -32,6 +32,8 @@ class End:
     Example: `End("msinet@3", "challenger", "The current default stays: KLD worse by 0.1.")`.
     """
 
+    UNCHANGED: ClassVar[str] = "unchanged"
+    """The result of a run that found nothing to train."""
     model: str
     """Name of the model, or the version that the run added, such as `msinet@3`."""
     result: str
@@ -58,7 +60,7 @@ class End:
             moves = registry.default_moves(name)
             was_default = any(move.version == version.number for move in moves)
             result = Ending.PROMOTED if was_default else Ending.CHALLENGER
-            why = f"{why} {what_followed(version, moves)}".strip()
+            why = f"{why} {version.what_followed(moves)}".strip()
         return cls(f"{name}@{version.number}", result, why, _earlier(registry, name, version.number))
 
     @classmethod
@@ -75,7 +77,7 @@ class End:
         """
         added = [f"Version {version.number} is registered nevertheless."] if version else []
         why = " ".join(filter(None, [*tasks.values(), *added])) or "The run's page says why."
-        return cls(name, failed_at(tasks), why, _earlier(registry, name))
+        return cls(name, cls.failed_at(tasks), why, _earlier(registry, name))
 
     @classmethod
     def of_unchanged(cls, registry: Registry, name: str) -> "End":
@@ -85,7 +87,12 @@ class End:
             "A version was made of the same data, settings, code and start, and how it compares with the default, "
             f"version {default}, is known."
         )
-        return cls(name, UNCHANGED, why, _earlier(registry, name))
+        return cls(name, cls.UNCHANGED, why, _earlier(registry, name))
+
+    @staticmethod
+    def failed_at(titles: Iterable[str]) -> str:
+        """The result of a run that failed at tasks with these titles. Example: `failed at Data, Evaluation`."""
+        return f"{FAILED} at {', '.join(titles)}" if any(titles) else FAILED
 
     @property
     def is_failure(self) -> bool:
@@ -103,11 +110,6 @@ class End:
         `address` finds the address of the webhook. It may raise `UserError`.
         """
         return webhook.post(f"{self.text}\nRun {run}", address)
-
-
-def failed_at(titles: Iterable[str]) -> str:
-    """The result of a run that failed at the tasks with these titles. Example: `failed at Data, Evaluation`."""
-    return f"{FAILED} at {', '.join(titles)}" if any(titles) else FAILED
 
 
 def _earlier(registry: Registry, name: str, number: int | None = None) -> str:
@@ -181,7 +183,7 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
         is_unchanged = state in SUCCEEDED  # else cancelled
         return End.of_unchanged(registry, model) if is_unchanged else End.of_failure(registry, model, {})
     except Exception as error:
-        result = "succeeded" if state in SUCCEEDED else failed_at(tasks)
+        result = "succeeded" if state in SUCCEEDED else End.failed_at(tasks)
         return End(model, result, f"{' '.join(tasks.values())} More is not known: {error}".strip())
 
 
@@ -196,4 +198,5 @@ def _failed_tasks(region: Address, name: str) -> dict[str, str]:
 
 def _endpoint(location: str) -> str:
     """The address of the API that a registry names. Empty for the public one."""
-    return Address.at(location).endpoint if location.startswith(VERTEX) else ""
+    address = Address.found(location)
+    return address.endpoint if address else ""

@@ -184,7 +184,7 @@ class Values(dict[str, Value]):
         - has a value of the wrong type,
         - is a field of the form.
         """
-        values = cls.converted(without_settings(arguments))
+        values = cls.converted(cls.flattened(arguments))
         for name in arguments.get(SETTINGS) or ():
             check(
                 name not in CONSOLE_FIELDS,
@@ -192,6 +192,17 @@ class Values(dict[str, Value]):
                 SettingError,
             )
         return values
+
+    @staticmethod
+    def flattened(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a pipeline, with the keys of SETTINGS beside the fields. What is no object stays.
+
+        Example: `{"gate": "cc", "settings": {"finetune_epochs": 5}}` becomes
+        `{"gate": "cc", "finetune_epochs": 5}`.
+        """
+        fields = {name: value for name, value in arguments.items() if name != SETTINGS}
+        settings = arguments.get(SETTINGS) or {}
+        return {**fields, **(settings if isinstance(settings, Mapping) else {SETTINGS: settings})}
 
     @property
     def form(self) -> dict[str, Any]:
@@ -302,13 +313,3 @@ def _definition(name: str, value: object) -> Parameter:
             f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)"
         )
     return PARAMETERS[name]
-
-
-def without_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a pipeline, with the keys of SETTINGS beside the fields. SETTINGS that is no object stays.
-
-    Example: `{"gate": "cc", "settings": {"finetune_epochs": 5}}` becomes `{"gate": "cc", "finetune_epochs": 5}`.
-    """
-    fields = {name: value for name, value in arguments.items() if name != SETTINGS}
-    settings = arguments.get(SETTINGS) or {}
-    return {**fields, **(settings if isinstance(settings, Mapping) else {SETTINGS: settings})}

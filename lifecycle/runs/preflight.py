@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig, Target
-from lifecycle.registry.address import VERTEX, Address
+from lifecycle.registry.address import Address
 from lifecycle.registry.register import (
     check_shared,
     digest_of_inputs,
@@ -20,7 +20,7 @@ from lifecycle.registry.register import (
     version_made_of,
 )
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.runs.needs import Image, PlannedRun, State, answers, needs_of
+from lifecycle.runs.needs import Image, PlannedRun, State, answers
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PARAMETERS, Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
@@ -206,14 +206,15 @@ def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:
 def _check_images(run: PlannedRun, checks: Checks) -> None:
     """Collect an error for each image that Artifact Registry does not have. Any other answer is printed."""
     registry = str(run.values["registry"])
-    if not registry.startswith(VERTEX):
+    address = Address.found(registry)
+    if address is None:
         return
     try:
-        api = vertex_api.Api(Address.at(registry))
+        api = vertex_api.Api(address)
     except UserError as error:
         print(f"images: {error}")
         return
-    for finding in answers([need for need in needs_of(run) if isinstance(need, Image)], api):
+    for finding in answers([need for need in run.needs if isinstance(need, Image)], api):
         if finding.state == State.UNKNOWN:
             print(finding.text)
         with checks.collect():

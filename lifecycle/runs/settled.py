@@ -16,7 +16,7 @@ from typing import Any
 
 from lifecycle.machines.plan import DataSize, TrainingPlan, check_outside_pod, make_plan
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig, TrainingSettings
-from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
+from lifecycle.registry.address import Address
 from lifecycle.registry.register import REGISTERED_NAME
 from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from lifecycle.runs.parameters import (
@@ -147,9 +147,10 @@ def validate(
         with checks.collect():
             FetchConfig.check_recordings([values.data(step) for step in steps])
     registry = str(values["registry"])
-    if platform and registry.startswith(VERTEX):
+    if platform:
         with checks.collect():
-            Address.at(registry).check_serving()
+            if address := Address.found(registry):
+                address.check_serving()
     checks.raise_errors()
     return RunSettings(
         data={name: values.data(name) for name in values.datasets},
@@ -232,9 +233,9 @@ def _check_addresses(platform: str, values: Values) -> None:
                 )
         with checks.collect():
             check(
-                registry.startswith(VERTEX) or stored_at(registry).is_shared,
+                Address.found(registry) is not None or stored_at(registry).is_shared,
                 f"registry is {registry!r}, a folder that machines on Vertex AI do not share. Use "
-                f"{ADDRESS_SYNTAX}",
+                f"{Address.SYNTAX}",
                 SettingError,
             )
     checks.raise_errors()

@@ -24,7 +24,7 @@ from typing import Any
 
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, numbered, what_followed
+from lifecycle.registry.versions import DefaultMove, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import NotFoundError, SettingError, UsageError, check, printable
@@ -115,7 +115,7 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
     path = pathlib.Path(f"{name}_history.html")
     entries = [
-        history_page.Entry(each.number, each.created, each.end, each.facts, what_followed(each, moves))
+        history_page.Entry(each.number, each.created, each.end, each.facts, each.what_followed(moves))
         for each in versions
         if each.number != PRETRAINED_VERSION
     ]
@@ -158,7 +158,7 @@ def version_facts(
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.reason.replace(BECOMES, BECAME, 1),
         **version_summary.lines(record),
-        "Since": what_followed(version, moves),
+        "Since": version.what_followed(moves),
         "Code": lineage.code_version,
         "Run": lineage.run,
         "Report": str(report) if report and report.is_file() else "",
@@ -190,7 +190,7 @@ def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
 def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[DefaultMove]) -> tuple[str, ...]:
     record = version.facts
     end = version.end or UNKNOWN
-    end += ", rolled back" if is_rolled_back(version, moves) else ""
+    end += ", rolled back" if version.is_rolled_back(moves) else ""
     return (
         f"{name}@{version.number}",
         printable((record.created or UNKNOWN)[:10]),

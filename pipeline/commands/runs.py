@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Version
-from lifecycle.runs.outcome import UNCHANGED, failed_at
+from lifecycle.runs.outcome import End
 from lifecycle.vertex.run import Run, state_of
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
@@ -166,11 +166,11 @@ def _result(ended: Run, run: str, versions: Callable[[str, str], list[Version]])
     `versions` returns the versions in a registry of a model.
     """
     if not ended.has_succeeded:
-        return failed_at(ended.failed_tasks) if ended.has_failed else ended.state, []
+        return End.failed_at(ended.failed_tasks) if ended.has_failed else ended.state, []
     values = Template(ended.content["pipelineSpec"]).values(ended.arguments)
     known = versions(values["registry"], values["model_name"])
     version = next((each for each in known if each.run == run), None)
     if version is not None:
         return f"{values['model_name']}@{version.number}: {version.end}", _why(version)
     is_added = any(task.task_name == "upload-model" and state_of(task) == "succeeded" for task in ended.tasks)
-    return "its version was removed" if is_added else UNCHANGED, []
+    return "its version was removed" if is_added else End.UNCHANGED, []

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
-from lifecycle.runs.parameters import without_settings
+from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from pipeline.graph.environment import Environment
 from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice, nearest
@@ -115,7 +115,7 @@ class Template:
 
     def values(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All parameters that a run with these arguments of the form has, as far as the template sets them."""
-        return without_settings({**self.compiled(), **self.defaults(), **(arguments or {})})
+        return Values.flattened({**self.compiled(), **self.defaults(), **(arguments or {})})
 
     def compiled(self) -> dict[str, Any]:
         """The values of parameters that the environment sets."""

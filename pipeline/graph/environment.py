@@ -17,7 +17,6 @@ from typing import Any
 
 from components import IMAGE
 from lifecycle.machines.plan import check_outside_pod
-from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
 from lifecycle.runs.webhook import WEBHOOK_VARIABLE
@@ -171,7 +170,7 @@ class Environment:
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
         staging = f"&staging={self.models}" if self.models else ""
         values = {
-            "registry": f"{VERTEX}{self.project}/{self.location}?serving={self.image_of('serving')}{staging}",
+            "registry": f"vertex://{self.project}/{self.location}?serving={self.image_of('serving')}{staging}",
             "training_service_account": self.service_account,
             "training_network": self.network,
             "training_labels": labels,

@@ -27,9 +27,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lifecycle.registry.address import VERTEX
+from lifecycle.registry.address import Address
 from lifecycle.registry.register import open_registry
-from lifecycle.runs.outcome import End, failed_at
+from lifecycle.runs.outcome import End
 from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
@@ -318,7 +318,7 @@ def _print_end(run: Run, console: Console) -> int:
     is_sample = evaluation is not None and Provenance(evaluation.model_configs.get("candidate")).is_sample
     if not registry and (run.model_name, alias, is_sample) == (model_names.MODEL_NAME, model_names.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
-    elif not registry.startswith(VERTEX):
+    elif not Address.found(registry):
         prefix = f"{registry.rstrip('/')}/" if registry else ""
         model = f"--model {prefix}{run.model_name}@{number}"
         _print_fact(console, "Try it", f"make demo ARGS={shlex.quote(model)}")
@@ -372,7 +372,7 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
             version = next(each for each in registry.versions(run.model_name) if each.number == number)
             end = End.of_version(registry, run.model_name, version)
     except UserError as error:
-        end = End(run.model_name, "succeeded" if run.finished else failed_at(failed), str(error))
+        end = End(run.model_name, "succeeded" if run.finished else End.failed_at(failed), str(error))
     dataclasses.replace(run, result=f"{end.model}: {end.result}", ended=now()).save()
     if run.finished:  # why it failed is said already
         _print_fact(console, "Message", end.text)

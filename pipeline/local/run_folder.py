@@ -11,8 +11,9 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from lifecycle.registry.address import VERTEX, Address
-from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, open_registry, resolve_base_model
+from lifecycle.registry.address import Address
+from lifecycle.registry.register import REGISTERED_NAME, open_registry, resolve_base_model
+from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.runs.parameters import KEYWORDS, PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import settle
 from pipeline.graph.environment import layered, load_environment
@@ -165,7 +166,8 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     if not run.finished:
         registry = str(run.parameters.get("registry", ""))
         _require_registry(registry, run.model_name)
-        check_endpoint(registry, run.model_name, str(run.parameters.get("endpoint", "")))
+        if endpoint := str(run.parameters.get("endpoint", "")):
+            VertexRegistry.at(registry).check_endpoint(run.model_name, endpoint)
         _require_files(run.parameters.effective, registry)
     return run
 
@@ -226,9 +228,9 @@ def _require_files(values: Mapping[str, Value], registry: str) -> None:
 
 def _require_registry(location: str, name: str) -> None:
     """Raise `UserError` for a registry at which the evaluation or the registration would fail hours later."""
-    if location.startswith(VERTEX):
+    if address := Address.found(location):
         check(
-            bool(Address.at(location).staging),
+            bool(address.staging),
             f"registry is {location}, but models of this machine are not on Cloud Storage. Add a place to copy "
             f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
             SettingError,

@@ -17,7 +17,7 @@ from typing import Any
 from lifecycle.machines.plan import TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun, check_before_start
+from lifecycle.runs.needs import PlannedRun
 from lifecycle.runs.parameters import PARAMETERS
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
@@ -90,7 +90,7 @@ class StartedSweep:
         environment, (plan, _) = sweep.environment, worst(sweep)
         images, plans = environment.image_of("{}"), {sweep.step: plan}
         run = PlannedRun(images, plans, bucket=environment.bucket, environment=environment.name, jobs=parallel)
-        check_before_start(run, environment)
+        run.check_before_start(environment)
         sweep.shared_flags()
         base = keep(sweep, folder)
         now = datetime.datetime.now(datetime.UTC)

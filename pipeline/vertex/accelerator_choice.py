@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lifecycle.runs.needs import State, answers, quotas_of
+from lifecycle.runs.needs import PlannedRun, State, answers
 from lifecycle.runs.parameters import Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex.api import Api
@@ -46,6 +46,6 @@ def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -
         made = settle(values, "vertex", environment.location, given={}).plans
     except UserError as error:
         return str(error)
-    quotas = quotas_of({step: plan for step, plan in made.items() if plan.accelerator.name == name})
-    found = answers(quotas, Api(environment))
+    plans = {step: plan for step, plan in made.items() if plan.accelerator.name == name}
+    found = answers(PlannedRun("", plans).quotas, Api(environment))
     return ", ".join(finding.text for finding in found if finding.state == State.MISSING)

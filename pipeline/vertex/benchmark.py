@@ -17,7 +17,7 @@ from typing import Any
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import Image, State, answers, quotas_of
+from lifecycle.runs.needs import PlannedRun, State, answers
 from lifecycle.vertex.api import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from pipeline.vertex import jobs
@@ -140,7 +140,8 @@ def measure_on_vertex(environment: Environment, measured: Sequence[BenchmarkJob]
     running: dict[str, str] = {}
     for each in measured:
         name, image = each.plan.accelerator.name, environment.image_of(each.plan.accelerator.image)
-        found = answers([Image(image, environment.name), *quotas_of({name: each.plan})], api)
+        needs = PlannedRun(image, {name: each.plan}, environment=environment.name).needs
+        found = answers(needs, api)
         if lacking := [finding.text for finding in found if finding.state == State.MISSING]:
             yield name, ", ".join(lacking)
             continue

@@ -14,8 +14,8 @@ from typing import Any
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import Finding, PlannedRun, Quota, State, answers, buckets_in, needs_of
-from lifecycle.runs.parameters import DEFAULTS
+from lifecycle.runs.needs import Finding, PlannedRun, State, answers
+from lifecycle.runs.parameters import Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError
@@ -41,7 +41,6 @@ from pipeline.vertex.rights import (
     Resource,
     Right,
 )
-from trainer.datasets.table import DATASETS
 from trainer.errors import SettingError, UserError, check
 from trainer.places.bucket_place import BucketPlace
 from trainer.settings.fields import Value
@@ -85,7 +84,7 @@ class ExaminedRun:
         Raises `UserError` if the environment is not for Vertex AI, or not valid.
         """
         environment.require_target("vertex")
-        values = layered(DEFAULTS, environment.derived, environment.parameters, passed)
+        values = layered(Values().complete, environment.derived, environment.parameters, passed)
         plans: Mapping[str, TrainingPlan] = {}
         try:
             settled = settle(values, "vertex", environment.location, typed=passed)
@@ -124,23 +123,20 @@ class ExaminedRun:
                 f"Vertex AI's agent, which pulls images ({agent.member})",
                 answers(self._rights(agent, [READS_IMAGES], account), api),
             )
-        needs = needs_of(self.planned)
-        yield "Buckets, data, images", answers([need for need in needs if not isinstance(need, Quota)], api)
-        yield "Quota", answers([need for need in needs if isinstance(need, Quota)], api)
+        quotas = self.planned.quotas
+        yield "Buckets, data, images", answers([need for need in self.planned.needs if need not in quotas], api)
+        yield "Quota", answers(quotas, api)
 
     def _rights(self, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Right]:
         """Each role on each resource, such as `storage.objectUser` on each bucket. `account` runs the pipeline."""
         environment, written = self.environment, self.planned.written
-        public = buckets_in(archive.place for row in DATASETS.values() for archive in row.archives)
-        sources = buckets_in(place for _, place in self.planned.sources)
-        read = [name for name in sources if name not in (*written, *public)]
         accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
         repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
         found = {name: re.fullmatch(vertex_api.REPOSITORY, address) for name, address in repositories.items()}
         resources = {
             PROJECT: [Resource("project", environment.project)],
             BUCKET: [Resource("bucket", name) for name in written],
-            DATA: [Resource("bucket", name) for name in read],
+            DATA: [Resource("bucket", name) for name in self.planned.read],
             **{name: [Resource("repository", at[3], at[2], at[1])] if at else [] for name, at in found.items()},
             **{
                 name: [Resource("account", each, environment.project)] if each else []

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lifecycle.runs.parameters import without_settings
+from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import Run, message_as_json, state_of
 from pipeline.graph.environment import Environment
@@ -164,7 +164,7 @@ def lines_of(run: Run) -> list[str]:
 
 def parameter_lines(job: Any) -> list[str]:
     """A line for each parameter of a run, such as `  base_epochs = 10`. The API returns numbers as floats."""
-    values = without_settings(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
+    values = Values.flattened(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
     return [
         f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
         for name, value in sorted(values.items())

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.parameters import DEFAULTS
+from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.compiled import Template
@@ -266,7 +266,7 @@ def _model_of(job: Mapping[str, Any]) -> tuple[str, str] | None:
     chosen = Template(job.get("pipelineSpec", {}))
     if chosen.spec.get("pipelineInfo", {}).get("name") != PIPELINE_NAME:
         return None
-    values = {**DEFAULTS, **chosen.values(job["runtimeConfig"].get("parameterValues"))}
+    values = Values(chosen.values(job["runtimeConfig"].get("parameterValues"))).complete
     return str(values["registry"]), str(values["model_name"])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.runs.parameters import Values, without_settings
+from lifecycle.runs.parameters import Values
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import Schedule, SchedulePlan, Timing
@@ -237,7 +237,7 @@ def _differences(wanted: WantedSchedule, old: Schedule) -> list[str]:
 def _facts(content: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared of a schedule as JSON of the API: setting or `parameters.NAME` -> value, if not empty."""
     job = content["createPipelineJobRequest"]["pipelineJob"]
-    values = without_settings(job["runtimeConfig"].get("parameterValues") or {})
+    values = Values.flattened(job["runtimeConfig"].get("parameterValues") or {})
     facts = {
         "cron": content["cron"],
         "start": content.get("startTime"),

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun, check_before_start
-from lifecycle.runs.parameters import DEFAULTS, STEPS, Values
+from lifecycle.runs.needs import PlannedRun
+from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import Run, titles_of
@@ -99,7 +99,7 @@ class Planned:
         environment = self.environment
         pattern = Template(self.job["pipelineSpec"]).image_pattern if self.values else ""
         run = PlannedRun(pattern, self.plans, self.values, environment.bucket, environment.name)
-        check_before_start(run, environment)
+        run.check_before_start(environment)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +206,7 @@ def compose(
     if chosen.name == PIPELINE_NAME:
         given = layered(unset, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
-        values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
+        values = {**{name: PARAMETERS[name].default for name in environment.parameters}, **given}
         every = Values({**Values.converted(chosen.values()), **values})
         settle(every, "vertex", environment.location, given, passed)
         lost = every.without_effect  # the first task could not tell them from what a person gave

@@ -16,7 +16,7 @@ from trainer.errors import SettingError, UnreachableError, UserError, shown
 from trainer.places.abstract_place import Place
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import MissingError, checksum_of, in_short
-from trainer.places.file_names import ARCHIVES, SourceObject, archive_suffix
+from trainer.places.file_names import ARCHIVES, SourceObject
 from trainer.places.places import DrivePlace, without_queries, without_query
 from trainer.places.queries import Queries
 
@@ -100,8 +100,13 @@ def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
     message = email.message.Message()
     message["Content-Disposition"] = headers.get("Content-Disposition", "")
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
-    name = message.get_filename("") or next((each for each in names if archive_suffix(each)), names[0])
-    if not archive_suffix(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
+    name = message.get_filename("") or next((each for each in names if each.lower().endswith(ARCHIVES)), names[0])
+    if (
+        not name.lower().endswith(ARCHIVES)
+        or not name.isprintable()
+        or name.startswith(".")
+        or set(name) & set("/\\:")
+    ):
         raise SettingError(
             f"{address}: its file name {shown(name.partition('?')[0])!r} is not the plain name of an archive "
             f"({', '.join(ARCHIVES)}). Give the address of an archive, or download it and pass its path"

@@ -11,7 +11,6 @@ import pathlib
 import re
 import secrets
 import shutil
-import socket
 import stat
 import tempfile
 import types
@@ -20,6 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import TYPE_CHECKING, Any
 
 from trainer.errors import ContentError, PlaceError, UserError, first_line
+from trainer.machine.processes import ProcessId
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,8 +46,6 @@ MOST_MEGAPIXELS = 100.0
 """Largest image that is read, unless a user sets another limit."""
 LEFT_BYTES = 100 * 10**6
 """Free space that unpacked archives, downloads and checkpoints leave on the disk."""
-BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
-PROCESSES = pathlib.Path("/proc/self/ns/pid")
 
 
 def room_bytes(folder: pathlib.Path) -> int:
@@ -82,7 +80,7 @@ def check_mounted(path: pathlib.Path) -> None:
 
 
 def checksum(path: pathlib.Path) -> str:
-    """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    """CRC32C of the file, 8 hex digits, as Cloud Storage computes it. Example: `e3069283` of `123456789`."""
     import google_crc32c
 
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
@@ -98,7 +96,10 @@ def is_mounted(path: str | os.PathLike[str]) -> bool:
 
 
 def is_taken(output: pathlib.Path) -> bool:
-    """Whether `output` exists, and is neither an empty folder nor an interrupted copy."""
+    """Whether `output` exists, and is neither an empty folder nor an interrupted copy.
+
+    Example: a folder with a model is taken.
+    """
     return output.exists() and not (
         output.is_dir() and (not any(output.iterdir()) or (output / UNFINISHED).exists())
     )
@@ -442,33 +443,6 @@ def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
 # === Processes and temporary folders ===
 
 
-@functools.cache
-def machine() -> str:
-    """Identity of the machine since its last start, and of the container: there a process id names one process."""
-    try:
-        return f"{BOOT.read_text().strip()}/{PROCESSES.readlink()}"
-    except OSError:  # not Linux
-        return socket.gethostname()
-
-
-def start_of(process: int) -> str:
-    """When a process of this machine and container started. Empty if it does not run.
-
-    It tells a process from a later one with the same id. On Linux it is in clock ticks since the machine started,
-    such as `48213`. Elsewhere it is `unknown`.
-    """
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return ""
-    except OSError:
-        pass  # it is another user's
-    try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return "unknown"
-
-
 @contextmanager
 def folder(kind: str = LOCAL, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
     """A new folder in `parent`, removed at the end. If this process is killed, the next that makes one removes it.
@@ -500,13 +474,13 @@ def _owner() -> str:
 
     Example: `0a1b2c3d-4711-48213-`.
     """
-    process = os.getpid()
-    return f"{_short_machine()}-{process}-{start_of(process)}-"
+    own = ProcessId.own()
+    return f"{_short(own.machine)}-{own.process}-{own.started}-"
 
 
 @functools.cache
-def _short_machine() -> str:
-    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+def _short(machine: str) -> str:
+    return hashlib.sha256(machine.encode()).hexdigest()[:8]
 
 
 @functools.cache
@@ -515,11 +489,12 @@ def _remove_abandoned(parent: pathlib.Path) -> None:
 
     On a disk that several machines share, an id names another process on each of them.
     """
+    machine = ProcessId.own().machine
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            if (found := OWNED.fullmatch(entry.name)) and found["machine"] == _short_machine():
+            if (found := OWNED.fullmatch(entry.name)) and found["machine"] == _short(machine):
                 is_own = entry.stat(follow_symlinks=False).st_uid == os.getuid()
-                if is_own and start_of(int(found["process"])) != found["start"]:
+                if is_own and not ProcessId(machine, int(found["process"]), found["start"]).is_running:
                     remove(pathlib.Path(entry.path))
 
 
@@ -531,7 +506,10 @@ def folder_for_now() -> pathlib.Path:
 
 
 def remove_leftovers(parent: pathlib.Path) -> None:
-    """Remove what killed processes have left in `parent`. No other process may be writing there."""
+    """Remove what killed processes have left in `parent`, such as `.partial-1f`.
+
+    No other process may be writing there.
+    """
     for kind in HIDDEN:
         for path in parent.glob(f"{kind}*"):
             remove(path)

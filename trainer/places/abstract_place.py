@@ -86,6 +86,15 @@ class Stored(Place, abc.ABC):
     def identity(self) -> str:
         """The absolute path or the address, by which two ways to write one place are told to be one."""
 
+    @property
+    def unmounted(self) -> "Stored":
+        """The same place without the mount. Example: `gs://bucket/models` for `/gcs/bucket/models`.
+
+        The mount has no locks for two machines. It shows a file of another machine as it was a minute ago, on some
+        machines forever (gcsfuse 3.11.4, cfg/params.yaml: metadata-cache.ttl-secs).
+        """
+        return self
+
     def with_text(self, text: str) -> Self:
         """Another place of the same kind, with the same connection."""
         return dataclasses.replace(self, text=text)

@@ -7,10 +7,11 @@ import io
 import math
 import pathlib
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, Self
 
-from trainer.errors import ConflictError, ContentError, PlaceError
+from trainer.errors import ConflictError, ContentError, PlaceError, SettingError, check
 from trainer.io import files
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.places import buckets
@@ -44,7 +45,17 @@ class BucketPlace(Stored):
     """A bucket, a folder in one, or an object. Example: `gs://bucket/models` or `gs://bucket/set.zip`."""
 
     connection: Connection | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Clients to use again; None for a new one in each call."""
+    """Clients to use again. None for a new one in each call."""
+
+    @classmethod
+    def at(cls, address: str, what: str) -> Self:
+        """The bucket, or the folder in one, at an address. Raises `SettingError` about `what` for another syntax.
+
+        Example: `BucketPlace.at("gs://Runs", "registry")` raises an error about `registry`.
+        """
+        is_valid = re.fullmatch(rf"{REMOTE}[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
+        check(is_valid, f"{what} is {address!r}. Write it as gs://BUCKET or gs://BUCKET/FOLDER", SettingError)
+        return cls(address)
 
     def connected(self, connection: Connection | None = None) -> Self:
         """The same place with clients that it, and the places that are made of it, use again."""

@@ -10,6 +10,8 @@ from typing import IO
 from trainer.errors import ContentError, NotFoundError, PlaceError
 from trainer.io import files
 from trainer.places.abstract_place import Stored
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.buckets import REMOTE
 from trainer.places.file_names import ARCHIVES, SourceObject, archive_suffix, check_name, is_junk
 
 WORKERS = 8
@@ -26,6 +28,11 @@ class LocalPlace(Stored):
     @property
     def is_shared(self) -> bool:
         return self.text.startswith(f"{files.MOUNT}/")
+
+    @property
+    def unmounted(self) -> Stored:
+        below = f"{files.MOUNT}/"
+        return BucketPlace(REMOTE + self.text.removeprefix(below)) if self.text.startswith(below) else self
 
     @property
     def identity(self) -> str:

@@ -11,7 +11,6 @@ import urllib.parse
 from collections.abc import Collection
 
 from trainer.errors import SettingError, check, shown
-from trainer.io import files
 from trainer.io.files import StrPath
 from trainer.places.abstract_place import Place, Stored
 from trainer.places.bucket_place import BucketPlace
@@ -101,26 +100,6 @@ def stored_at(text: StrPath) -> Stored:
     """The folder or file at a path or a `gs://` address. Example: `models`, or `gs://bucket/models`."""
     written = os.fspath(text)
     return BucketPlace(written) if written.startswith(REMOTE) else LocalPlace(written)
-
-
-def unmounted(place: Stored) -> Stored:
-    """The same place without the mount. Example: `gs://bucket/models` for `/gcs/bucket/models`.
-
-    The mount has no locks for two machines. It shows a file of another machine as it was a minute ago, on some
-    machines forever (gcsfuse 3.11.4, cfg/params.yaml: metadata-cache.ttl-secs).
-    """
-    below = f"{files.MOUNT}/"
-    return BucketPlace(REMOTE + place.text.removeprefix(below)) if place.text.startswith(below) else place
-
-
-def bucket_at(address: str, what: str) -> BucketPlace:
-    """The bucket, or the folder in one, at an address. Raises `SettingError` about `what` for another syntax.
-
-    Example: `bucket_at("gs://Runs", "registry")` raises "registry is 'gs://Runs'. Write it as ...".
-    """
-    is_valid = re.fullmatch(rf"{REMOTE}[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
-    check(is_valid, f"{what} is {address!r}. Write it as gs://BUCKET or gs://BUCKET/FOLDER", SettingError)
-    return BucketPlace(address)
 
 
 def place_of(text: str, words: Collection[str] = ()) -> Place:

@@ -47,11 +47,11 @@ class Estimate(NamedTuple):
 
 # Published shares of the peak, at 3 x 31 GFLOP for an image of VGG16 and 3 x 8.2 for one of ResNet-50:
 # - VGG16 trained on a V100 in float16: 58.8 ms for 16 images in PyTorch 0.3 are 20%, 49.4 ms in TensorFlow 1.5 are
-#   24% (u39kun/deep-learning-benchmark at 02ef743, README.md);
+#   24% (u39kun/deep-learning-benchmark at 02ef743, README.md).
 # - ResNet-50 trained in TensorFlow with XLA: 1270 images/s on a V100 are 25%, 2375 on an A100 19%
-#   (NVIDIA/DeepLearningExamples at 1d4211f, TensorFlow/Classification/ConvNets/resnet50v1.5/README.md);
+#   (NVIDIA/DeepLearningExamples at 1d4211f, TensorFlow/Classification/ConvNets/resnet50v1.5/README.md).
 # - ResNet-50 trained on TPU v3: 1.05 million images/s on 1024 chips of 123 TFLOP/s are 21% (Ying et al. 2018,
-#   "Image Classification at Supercomputer Scale", arXiv:1811.06992);
+#   "Image Classification at Supercomputer Scale", arXiv:1811.06992).
 # - VGG16's convolutions alone, in predictions of 32 images on a V100 in float16: 14.6 ms are 54% (PaddlePaddle,
 #   paddle/contrib/float16/float16_benchmark.md).
 # None is of this network, whose step is nearly all convolutions of VGG16, nor of an L4, T4, H100 or v5e.

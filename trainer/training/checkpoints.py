@@ -38,9 +38,10 @@ from trainer.errors import (
     UserError,
     check,
 )
-from trainer.io.files import StrPath, machine, start_of
+from trainer.io.files import StrPath
+from trainer.machine.processes import ProcessId
 from trainer.places.abstract_place import Stored
-from trainer.places.places import stored_at, unmounted
+from trainer.places.places import stored_at
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 
@@ -131,7 +132,7 @@ class Checkpoints:
     ) -> None:
         self.folder = stored_at(os.fspath(folder).rstrip("/"))
         self._identity = json.loads(json.dumps(identity))
-        self._marker = Marker(unmounted(self.folder), self._identity)
+        self._marker = Marker(self.folder.unmounted, self._identity)
         self._writable = writable
         model, optimizer = network.model, network.optimizer
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
@@ -370,9 +371,7 @@ class Marker:
             "run": hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
             "job": os.environ.get(JOB, ""),
             "host": socket.gethostname(),
-            "machine": machine(),
-            "process": os.getpid(),
-            "started": start_of(os.getpid()),
+            **ProcessId.own()._asdict(),
             "since": datetime.datetime.now(datetime.UTC).isoformat(" "),
         }
         self._is_written = False
@@ -414,7 +413,7 @@ class Marker:
         """Whether another training has ended, or is an earlier start of the same run on another machine."""
         if other["machine"] == self._own["machine"]:
             # The next container on a machine may get the namespace, and so the ids, of one that has ended.
-            is_running = start_of(other["process"]) == other["started"]
+            is_running = ProcessId(other["machine"], other["process"], other["started"]).is_running
             return other["process"] == self._own["process"] or not is_running
         return bool(other["run"] == self._own["run"])
 

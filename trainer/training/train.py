@@ -203,7 +203,7 @@ def train(
         dataset: folder of a prepared dataset.
         output: folder of the model to write (see `trainer.network.model_folder`).
         checkpoints: folder or gs:// address for the state of the run. The same call with the same folder resumes.
-        base_model: folder of a model whose weights to start from.
+        base_model: folder of a model with the weights to start from.
         accelerator: name in `trainer.training.accelerators`. Empty for the devices of this machine.
         logs: folder for TensorBoard. Empty for the folder that Vertex AI sets, if any.
         cache: where to keep the decoded images: memory, disk, or auto.
@@ -284,7 +284,7 @@ def make_deterministic() -> None:
     On a CPU `enable_op_determinism` is not enough, for two reasons. oneDNN's convolutions split their sums by the
     number of free threads, so operations that run in parallel differ in the last bits. One operation at a time,
     on all threads, is deterministic, and not slower, because the network is a chain. And a sum of more than two
-    tensors starts with any tensor whose memory can be reused. The network therefore adds two tensors at a time.
+    tensors starts with any tensor that can be overwritten. The network therefore adds two tensors at a time.
     TensorFlow's arithmetic optimization would merge these additions.
     """
     tf.config.experimental.enable_op_determinism()
@@ -304,7 +304,7 @@ def make_network(job: Job, base_model: StrPath | None) -> Network:
 
     Args:
         job: its settings choose the initial weights and the optimizer.
-        base_model: folder of a model whose weights to start from.
+        base_model: folder of a model with the weights to start from.
 
     Raises:
         UserError: as `initial_model`.
@@ -334,7 +334,7 @@ def initial_model(
         config: the settings.
         image_size: (H, W) of the input in pixels.
         policy: Keras precision policy.
-        base_model: folder of a model whose weights to start from.
+        base_model: folder of a model with the weights to start from.
         architecture: the network.
 
     Raises:
@@ -360,7 +360,7 @@ def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -
 
     Args:
         config: the settings.
-        base_model: folder of a model whose weights to start from.
+        base_model: folder of a model with the weights to start from.
 
     Raises:
         UserError: if weights are missing.

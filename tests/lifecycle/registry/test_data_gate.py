@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lifecycle.registry.data_gate import compare_data, require
+from lifecycle.registry.data_gate import DataGate
 from lifecycle.registry.register import lineage, open_registry
 from lifecycle.registry.settings import DataGateConfig
 from tests.narrow import narrow_pretrained, narrowed
@@ -19,6 +19,7 @@ from trainer.errors import GateError
 from trainer.evaluation import per_image, recorded
 from trainer.evaluation.evaluation import RECORDED
 from trainer.evaluation.per_image import PerImage
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
 from trainer.reports.data_comparison import write_data_comparison
@@ -92,8 +93,12 @@ def register(tmp_path, default):
 
 
 def compared(registry, folder):
-    (data,) = compare_data(registry, "msinet", {"finetune": folder})
+    (data,) = DataGate(STRICT, EvaluateConfig(), registry, "msinet", {"finetune": folder}).compare()
     return data
+
+
+def require(config, data):
+    return DataGate(config, EvaluateConfig(), "", "msinet", {}).require(data)
 
 
 def test_the_first_model_has_nothing_to_be_compared_with(first, tmp_path, capsys):

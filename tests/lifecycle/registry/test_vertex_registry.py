@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lifecycle.registry import address as addresses
-from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.vertex_registry import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
@@ -21,7 +20,7 @@ from trainer.places import buckets
 from trainer.places.bucket_place import BucketPlace
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
-ADDRESS = f"{VERTEX}{PROJECT}/{LOCATION}"
+ADDRESS = f"vertex://{PROJECT}/{LOCATION}"
 LABELS = {
     "managed_by": "msinet-pipelines",
     "run": "msinet-1",
@@ -126,8 +125,8 @@ def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, mo
 
 
 def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
-    with refused(SettingError, "registry", f"{VERTEX}{PROJECT}/{LOCATION}", "staging=gs:"):
-        run_folder.prepare_run("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
+    with refused(SettingError, "registry", f"vertex://{PROJECT}/{LOCATION}", "staging=gs:"):
+        run_folder.prepare_run("sample", "", "", {"registry": f"vertex://{PROJECT}/{LOCATION}"})
 
 
 # === Default and challenger ===

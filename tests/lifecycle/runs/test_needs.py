@@ -7,7 +7,7 @@ import pytest
 from components.check_run import check_run
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
-from lifecycle.runs.needs import Bucket, Image, PlannedRun, Quota, Source, State, answers, needs_of, quotas_of
+from lifecycle.runs.needs import Bucket, Image, PlannedRun, Quota, Source, State, answers
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from lifecycle.vertex.api import Api
 from pipeline.__main__ import main
@@ -52,7 +52,7 @@ def planned(**changes):
 
 
 def test_list_has_each_bucket_source_image_and_quota_once():
-    assert needs_of(planned()) == [
+    assert planned().needs == [
         Bucket("runs", is_written=True, before_start=True),
         Bucket("versions", is_written=True, before_start=False),
         Bucket("models", is_written=False, before_start=False),
@@ -80,12 +80,14 @@ def test_serving_image_is_the_one_that_the_registry_names(registry, served):
 
 def test_jobs_at_the_same_time_take_their_quota_together_and_steps_only_the_most():
     plans = {"base": plan("l4-2", workers=2), "finetune": plan("l4-4")}
-    assert quotas_of(plans) == [Quota("custom_model_training_nvidia_l4_gpus", 4)]
-    assert quotas_of({"finetune": plan("l4-4")}, jobs=3) == [Quota("custom_model_training_nvidia_l4_gpus", 12)]
+    assert PlannedRun("", plans).quotas == [Quota("custom_model_training_nvidia_l4_gpus", 4)]
+    assert PlannedRun("", {"finetune": plan("l4-4")}, jobs=3).quotas == [
+        Quota("custom_model_training_nvidia_l4_gpus", 12)
+    ]
 
 
 def test_pipeline_of_others_needs_its_bucket_alone():
-    assert needs_of(PlannedRun("", {}, bucket="gs://runs/theirs")) == [Bucket("runs", True, True)]
+    assert PlannedRun("", {}, bucket="gs://runs/theirs").needs == [Bucket("runs", True, True)]
 
 
 def test_no_answer_is_unknown_and_names_its_subject(vertex):

@@ -301,7 +301,7 @@ def ended(task, message):
 def accelerators(vertex):
     """The accelerators of each run that was started, base training's first."""
     values = [
-        parameters.without_settings(request.body["runtimeConfig"]["parameterValues"])
+        parameters.Values.flattened(request.body["runtimeConfig"]["parameterValues"])
         for request in created(vertex)
     ]
     return [tuple(each.get(f"{step}accelerator", "") for step in ("", "base_", "finetune_")) for each in values]

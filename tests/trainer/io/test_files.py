@@ -32,6 +32,7 @@ from trainer.io.files import (
     replacing,
     write_array,
 )
+from trainer.machine import processes
 from trainer.models.find import choose_model
 from trainer.places.places import stored_at
 
@@ -402,8 +403,9 @@ def test_a_folder_that_is_removed_at_once_is_never_seen_in_part(tmp_path, monkey
 MAKES = """
 import pathlib, sys, time
 from trainer.io import files
+from trainer.machine import processes
 if sys.argv[3]:
-    files.machine = lambda: sys.argv[3]
+    processes.machine = lambda: sys.argv[3]
 with files.folder(), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:
     partial.write_text("half")
     if sys.argv[2] == "wait":
@@ -449,8 +451,8 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next_and_nothing_of_othe
 
 
 def test_process_is_told_from_a_later_one_with_its_id_and_from_another_user(tmp_path):
-    where, own = files._short_machine(), os.getpid()
-    names = {f"{PARTIAL}{where}-{own}-{start}-x" for start in (files.start_of(own), "1")}
+    where, own = files._short(processes.machine()), os.getpid()
+    names = {f"{PARTIAL}{where}-{own}-{start}-x" for start in (processes.start_of(own), "1")}
     for name in names:
         (tmp_path / name).mkdir()
     if os.getuid() == 0:

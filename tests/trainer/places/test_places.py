@@ -13,11 +13,9 @@ from trainer.places.places import (
     DrivePlace,
     WebPlace,
     WordPlace,
-    bucket_at,
     place_of,
     source_places,
     stored_at,
-    unmounted,
 )
 
 
@@ -92,9 +90,9 @@ def test_a_key_is_no_part_of_what_is_shown():
 def test_the_mount_and_the_bucket_are_one_place(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MOUNT", tmp_path)
     mounted, place = stored_at(f"{tmp_path}/bucket/models"), stored_at("gs://bucket/models")
-    assert (unmounted(mounted), unmounted(place)) == (place, place)
+    assert (mounted.unmounted, place.unmounted) == (place, place)
     assert place.mounted == tmp_path / "bucket" / "models"
-    assert unmounted(stored_at("models")) == LocalPlace("models")
+    assert stored_at("models").unmounted == LocalPlace("models")
     assert not place.is_mounted
     place.mounted.mkdir(parents=True)
     assert place.is_mounted
@@ -113,8 +111,8 @@ def test_names_of_a_folder_and_of_what_is_in_it():
 @pytest.mark.parametrize("address", ["gs://", "gs://Bucket/x", "gs:///x", "/models"])
 def test_the_address_of_no_bucket_is_refused(address):
     with refused(SettingError, "registry", address):
-        bucket_at(address, "registry")
-    assert bucket_at("gs://bucket/x", "registry") == BucketPlace("gs://bucket/x")
+        BucketPlace.at(address, "registry")
+    assert BucketPlace.at("gs://bucket/x", "registry") == BucketPlace("gs://bucket/x")
 
 
 @pytest.fixture(params=["local", "bucket"])

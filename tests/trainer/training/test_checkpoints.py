@@ -17,7 +17,7 @@ from google.cloud.storage import Bucket
 from tests.refusals import refused
 from trainer.errors import ConflictError, ContentError, MismatchError, PlaceError, UnreachableError, UserError
 from trainer.io import files
-from trainer.io.files import start_of
+from trainer.machine.processes import start_of
 from trainer.places import buckets
 from trainer.places.places import stored_at
 from trainer.training import checkpoints as training_checkpoints
