@@ -29,7 +29,7 @@ from lifecycle.runs.parameters import (
     parameter_name,
 )
 from trainer.data.settings import FetchConfig, HeldOutConfig
-from trainer.datasets.published_archives import check_source
+from trainer.datasets.published_archives import Origin
 from trainer.datasets.table import Dataset
 from trainer.errors import Checks, SettingError, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
@@ -200,7 +200,7 @@ def require_sources(values: Values) -> None:
             f"{config.dataset} is not public. Set {name}_source to a folder, an archive or an address",
             SettingError,
         )
-        check_source(config.places, config.private_sources)
+        Origin.check(config.places, config.private_sources)
 
 
 def _check_addresses(platform: str, values: Values) -> None:

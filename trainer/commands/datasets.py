@@ -62,9 +62,9 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[Archive, Download | None]":
-    from trainer.datasets import published_archives
+    from trainer.datasets.published_archives import Origin
 
-    return {archive: published_archives.kept(archive, root) if root else None for archive in row.archives}
+    return {archive: Origin.kept(archive, root) if root else None for archive in row.archives}
 
 
 def _size(row: Dataset) -> str:

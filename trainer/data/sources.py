@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from trainer.data import sample
-from trainer.datasets import cache, published_archives
+from trainer.datasets import cache
 from trainer.datasets.published_archives import Origin
 from trainer.datasets.table import Dataset
 from trainer.places import archive_files
@@ -66,7 +66,7 @@ def source_of(dataset: str, places: Sequence[Place], private_sources: bool = Fal
     row = Dataset.named(dataset)
     match places:
         case []:
-            return _Published(published_archives.public(row, private_sources), row.part)
+            return _Published(Origin.published(row, private_sources), row.part)
         case [WordPlace()]:
             return _Sample(dataset)
         case [Stored(is_download=False) as place]:
@@ -114,12 +114,12 @@ class _Published(Source):
     part: str
 
     def fingerprint(self) -> str:
-        return _fingerprint(published_archives.offers(self.origin, cache.cache_folder()), self.part)
+        return _fingerprint(self.origin.offers(cache.cache_folder()), self.part)
 
     @contextmanager
     def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
         root = cache.cache_folder(cache_dir) or scratch / "download"
-        downloads = published_archives.fetch_origin(self.origin, root)
+        downloads = self.origin.fetch(root)
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         paths = {each.offer.name: each.path for each in downloads}
         try:
@@ -127,7 +127,9 @@ class _Published(Source):
                 fingerprint = _fingerprint((each.offer.object for each in downloads), self.part)
                 yield OpenedSource(self.origin.source, members, objects, fingerprint)
         except archive_files.DamagedArchiveError as error:
-            cache.forget(each for each in downloads if each.offer.name == error.archive)
+            for each in downloads:
+                if each.offer.name == error.archive:
+                    each.forget()
             raise
 
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import pathlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -45,6 +45,13 @@ class Download:
     path: pathlib.Path
     """Where it is. RECORD has its name alone."""
 
+    def forget(self) -> None:
+        """Remove an archive that turns out to be damaged, so that the next fetch downloads it again."""
+        folder = self.path.parent
+        with _locked(folder, f"another process uses {folder}"):
+            self.path.unlink(missing_ok=True)
+            (folder / RECORD).unlink(missing_ok=True)
+
 
 def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
     """The folder of the cache: `chosen`, else the one that the environment names. None for no cache.
@@ -64,14 +71,6 @@ def find_download(root: pathlib.Path, address: str) -> Download | None:
     return _kept(_folder(root, address))
 
 
-def forget(downloads: Iterable[Download]) -> None:
-    """Remove archives that turn out to be damaged, so that the next fetch downloads them again."""
-    for each in downloads:
-        with locked_folder(each.path.parent, f"another process uses {each.path.parent}"):
-            each.path.unlink(missing_ok=True)
-            (each.path.parent / RECORD).unlink(missing_ok=True)
-
-
 def fetch_download(root: pathlib.Path, server: Server, digest: str = "") -> Download:
     """The archive of a server: from the folder `root` if it has the state that is offered, else downloaded.
 
@@ -82,15 +81,22 @@ def fetch_download(root: pathlib.Path, server: Server, digest: str = "") -> Down
             written.
     """
     folder = _folder(root, server.address)
-    with usable(root), locked_folder(folder, f"another process downloads {server.shown}"):
+    with used_folder(root, folder, f"another process downloads {server.shown}"):
         return _fetch(folder, server, digest)
 
 
 @contextlib.contextmanager
-def usable(root: pathlib.Path) -> Iterator[None]:
-    """Translate `OSError` of the block, which uses the cache `root`, to `UserError`."""
+def used_folder(root: pathlib.Path, folder: pathlib.Path, other: str) -> Iterator[None]:
+    """Make a folder of the cache `root`, and keep other processes from it during the block.
+
+    If another process has it, a line says `other`, such as "another process downloads set.zip. Waiting for it".
+
+    Raises:
+        UserError: an `OSError` of the block.
+    """
     try:
-        yield
+        with _locked(folder, other):
+            yield
     except OSError as error:
         raise PlaceError(
             f"the cache of downloads {root} cannot be used ({error.strerror or error}). Name another folder with "
@@ -258,11 +264,8 @@ def _kept(folder: pathlib.Path) -> Download | None:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: pathlib.Path, other: str) -> Iterator[None]:
-    """Make the folder, and keep other processes from it during the block.
-
-    If another process has it, a line says `other`, such as "another process downloads set.zip. Waiting for it".
-    """
+def _locked(folder: pathlib.Path, other: str) -> Iterator[None]:
+    """Make a folder, and lock it. `other` is said if another process has it."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:

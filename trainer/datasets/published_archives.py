@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from trainer.datasets import cache
 from trainer.datasets.servers import NoAnswerError, Server, server_of
 from trainer.datasets.table import DATASETS, Archive
-from trainer.errors import AmbiguousError, SettingError, UnreachableError
+from trainer.errors import AmbiguousError, UnreachableError
 from trainer.places.abstract_place import Place
 from trainer.places.buckets import MissingError
 from trainer.places.file_names import SourceObject
@@ -51,6 +51,24 @@ class Origin:
     by_hand: str = ""
     """What a person can do if a public address does not answer. Empty to pass a folder as source."""
 
+    @staticmethod
+    def check(places: Sequence[Place], allow_http: bool = False) -> None:
+        """Raise `UserError` for an address that is not fetched, judged by its text. No server is asked.
+
+        Args:
+            places: of a source.
+            allow_http: as `FetchConfig.private_sources`.
+        """
+        for each in places:
+            each.check(allow_http or str(each) in IN_TABLE)
+
+    @classmethod
+    def published(cls, row: Published, allow_http: bool = False, by_hand: str = "") -> Self:
+        """The archives that a dataset's authors, or somebody else, publish. Raises `UserError` without any."""
+        if not row.archives:
+            raise SettingError("your own recordings are not public. Give their folder, archive or address")
+        return cls(row.archives, allow_http, row, by_hand)
+
     @classmethod
     def given(cls, places: Sequence[Place], allow_http: bool = False) -> Self:
         """The archives at the addresses that a user gives as a source.
@@ -58,7 +76,7 @@ class Origin:
         Raises:
             UserError: an address that is not fetched, judged by its text.
         """
-        check_source(places, allow_http)
+        cls.check(places, allow_http)
         return cls(tuple(Archive(str(each), "") for each in places), allow_http)
 
     @property
@@ -74,73 +92,53 @@ class Origin:
         """The server of each archive."""
         return [server_of(archive.place, archive.name, self.allow_http) for archive in self.archives]
 
+    @staticmethod
+    def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
+        """The copy of a public archive in the cache `root`, if it is there."""
+        return cache.find_download(root, server_of(archive.place).address)
 
-def check_source(places: Sequence[Place], allow_http: bool = False) -> None:
-    """Raise `UserError` for an address that is not fetched, judged by its text. No server is asked.
+    def offers(self, root: pathlib.Path | None) -> list[SourceObject]:
+        """What the servers say about the archives without sending them, for a fingerprint.
 
-    Args:
-        places: of a source.
-        allow_http: as `FetchConfig.private_sources`.
-    """
-    for each in places:
-        each.check(allow_http or str(each) in IN_TABLE)
+        If a server does not answer, this is what it said about the copy in the cache `root`, if there is one.
 
+        Raises:
+            UserError: there is neither.
+        """
+        said = []
+        with _by_hand(self):
+            for archive, server in zip(self.archives, self.servers, strict=True):
+                try:
+                    offer = server.offer()
+                except NoAnswerError as error:
+                    copy = cache.copy_for(cache.find_download(root, server.address) if root else None, error)
+                    offer = dataclasses.replace(copy.offer, name=archive.name or copy.offer.name)
+                said.append(offer.object)
+        return said
 
-def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
-    """The archives that a dataset's authors, or somebody else, publish. Raises `UserError` if there are none."""
-    if not row.archives:
-        raise SettingError("your own recordings are not public. Give their folder, archive or address")
-    return Origin(row.archives, allow_http, row, by_hand)
+    def fetch(self, root: pathlib.Path) -> list[cache.Download]:
+        """Download the archives to the cache `root`. One that is there is used if its server has no other.
 
-
-def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
-    """The copy of a public archive in the cache `root`, if it is there."""
-    return cache.find_download(root, server_of(archive.place).address)
-
-
-def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
-    """What the servers say about the archives without sending them, for a fingerprint.
-
-    If a server does not answer, this is what it said about the copy in the cache `root`, if there is one.
-
-    Raises:
-        UserError: there is neither.
-    """
-    said = []
-    with _by_hand(origin):
-        for archive, server in zip(origin.archives, origin.servers, strict=True):
-            try:
-                offer = server.offer()
-            except NoAnswerError as error:
-                copy = cache.copy_for(cache.find_download(root, server.address) if root else None, error)
-                offer = dataclasses.replace(copy.offer, name=archive.name or copy.offer.name)
-            said.append(offer.object)
-    return said
-
-
-def fetch_origin(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
-    """The archives, downloaded to the cache `root`, or from it if they are there and their servers have no others.
-
-    Raises:
-        UserError: one cannot be downloaded. The others stay in the cache.
-    """
-    servers = origin.servers
-    if origin.row and not all(cache.find_download(root, server.address) for server in servers):
-        for name, text in (("Licence", origin.row.licence), ("Please cite", origin.row.citation)):
-            if text:
-                print(f"{name}: {text}", flush=True)
-    with _by_hand(origin):
-        downloads = [
-            cache.fetch_download(root, server, archive.digest)
-            for archive, server in zip(origin.archives, servers, strict=True)
-        ]
-    name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]
-    if count > 1:
-        raise AmbiguousError(
-            f"{origin.source}: {count} archives have the name {name}. Download them, rename one, and pass "
-            "their folder"
-        )
-    return downloads
+        Raises:
+            UserError: one cannot be downloaded. The others stay in the cache.
+        """
+        servers = self.servers
+        if self.row and not all(cache.find_download(root, server.address) for server in servers):
+            for name, text in (("Licence", self.row.licence), ("Please cite", self.row.citation)):
+                if text:
+                    print(f"{name}: {text}", flush=True)
+        with _by_hand(self):
+            downloads = [
+                cache.fetch_download(root, server, archive.digest)
+                for archive, server in zip(self.archives, servers, strict=True)
+            ]
+        name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]
+        if count > 1:
+            raise AmbiguousError(
+                f"{self.source}: {count} archives have the name {name}. Download them, rename one, and pass "
+                "their folder"
+            )
+        return downloads
 
 
 @contextmanager

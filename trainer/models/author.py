@@ -95,7 +95,7 @@ def fetched(source: str) -> "Download":
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
-    from trainer.datasets import published_archives
+    from trainer.datasets.published_archives import Origin
 
     row, folder = get_author_weights(source), archives_folder()
     (published,) = row.archives
@@ -103,8 +103,7 @@ def fetched(source: str) -> "Download":
         f"Or unpack {published.name} by hand ({row.place.page}), and give the path of its graph "
         f"instead of {source}"
     )
-    kept = published_archives.kept(published, folder)
-    return kept or published_archives.fetch_origin(published_archives.public(row, by_hand=by_hand), folder)[0]
+    return Origin.kept(published, folder) or Origin.published(row, by_hand=by_hand).fetch(folder)[0]
 
 
 def archives_folder() -> pathlib.Path:
@@ -137,7 +136,7 @@ def find_author_model(source: str) -> pathlib.Path:
     model = place / MODEL
     if ModelFolder(model).config_file.is_file():
         return model
-    with cache.usable(root), cache.locked_folder(place, f"another process imports {source}"):
+    with cache.used_folder(root, place, f"another process imports {source}"):
         if not ModelFolder(model).config_file.is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
@@ -158,7 +157,6 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     Raises:
         UserError: as `fetched`, or the archive is damaged or has other files.
     """
-    from trainer.datasets import cache
     from trainer.network.weight_files import LocalWeights
 
     archive, row = fetched(source), get_author_weights(source)
@@ -166,7 +164,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
         try:
             yield LocalWeights(_unpacked(archive, row, folder))
         except ContentError as error:
-            cache.forget([archive])
+            archive.forget()
             raise ContentError(
                 f"{str(error).replace(f'{folder}/', '')}. {archive.offer.name} was removed from the cache, so the "
                 f"same command downloads it again. If it is as before, ask its author ({row.homepage})"

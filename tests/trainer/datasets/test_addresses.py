@@ -3,7 +3,7 @@ import time
 import pytest
 
 from tests.refusals import refused
-from trainer.datasets.published_archives import check_source
+from trainer.datasets.published_archives import Origin
 from trainer.errors import SHOWN, SettingError, shown
 from trainer.places.places import WebPlace, source_places, without_queries
 
@@ -11,7 +11,7 @@ from trainer.places.places import WebPlace, source_places, without_queries
 def checked(source, allow_http=False):
     """The places of a source, as texts, if all may be fetched."""
     places = source_places(source)
-    check_source(places, allow_http)
+    Origin.check(places, allow_http)
     return list(map(str, places))
 
 

@@ -3,8 +3,8 @@ import hashlib
 from tests.small_sources import zipped
 from tests.trainer.datasets.test_published_archives import publish
 from trainer.__main__ import main
-from trainer.datasets import published_archives
 from trainer.datasets import table as datasets
+from trainer.datasets.published_archives import Origin
 from trainer.datasets.table import Dataset
 
 
@@ -12,7 +12,7 @@ def test_the_command_lists_and_shows(internet, tmp_path, monkeypatch, capsys):
     contents = [zipped({"a": b"1"}), zipped({"b": b"2"})]
     publish(internet, "mit1003", contents, monkeypatch)
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
-    published_archives.fetch_origin(published_archives.public(Dataset.named("mit1003")), tmp_path / "cache")
+    Origin.published(Dataset.named("mit1003")).fetch(tmp_path / "cache")
     capsys.readouterr()
     main(["datasets", "mit1003"])
     said = capsys.readouterr().out

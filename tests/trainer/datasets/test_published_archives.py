@@ -179,7 +179,7 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
     origin = published_archives.Origin.given([WebPlace(f"https://{host}/a.zip") for host in hosts])
     with refused(AmbiguousError, 2, "a.zip"):
-        published_archives.fetch_origin(origin, tmp_path)
+        origin.fetch(tmp_path)
 
 
 def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
