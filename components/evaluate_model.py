@@ -48,7 +48,6 @@ def evaluate_model(
 
     from lifecycle.registry.register import evaluate_candidate, fetched_of
     from trainer.errors import reported
-    from trainer.evaluation.gate import require_baseline
     from trainer.evaluation.settings import EvaluateConfig
     from trainer.reports.report import write_report
     from trainer.reports.score_tables import comparable, decision_page
@@ -69,4 +68,4 @@ def evaluate_model(
             metrics.log_metric(name, value)
         pathlib.Path(decision.path).write_text(decision_page(scores))
         evaluation.metadata.update({"champion": champion, "promote": scores.promote})
-        require_baseline(scores)
+        scores.require_baseline()

@@ -40,8 +40,8 @@ from research import scenes
 from research.scenes import DRIFTED, HABIT, SIZE, Laboratory, Points, Recording, World
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer.api import load
-from trainer.evaluation import per_image, run_folders
-from trainer.evaluation.run_folders import RUN_FILE
+from trainer.evaluation.per_image import PerImage
+from trainer.evaluation.run_folders import RUN_FILE, RunFolder
 from trainer.io import files
 from trainer.metrics.metrics import kld
 from trainer.models.model_names import DEFAULT, MODEL_NAME, REGISTRY
@@ -489,12 +489,12 @@ class Year:
         self, folder: pathlib.Path, delivered: Laboratory, version: int, compared: int
     ) -> tuple[int, int]:
         """On how many images the run was decided, and how many of them one of both models had seen."""
-        attempt = run_folders.latest_attempt(folder)
+        attempt = RunFolder(folder).latest_attempt
         assert attempt
         self._trained_on[version] = self._training_scenes(delivered)
         evaluation = attempt / "evaluate-model" / "evaluation"
         decides = json.loads((evaluation / EVALUATION).read_text())["decides"]
-        images = per_image.read_scores(evaluation / PER_IMAGE, "")[decides].images
+        images = PerImage.read_all(evaluation / PER_IMAGE, "")[decides].images
         seen = self._trained_on[version] | self._trained_on.get(compared, set())
         return len(images), sum(_scene(name, delivered) in seen for name in images)
 

@@ -15,8 +15,8 @@ if "tensorflow" in sys.modules and "TF_ENABLE_ONEDNN_OPTS" not in os.environ:  #
 
     if _pywrap_util_port.IsX86Available() and not _pywrap_util_port.IsMklEnabled():
         warnings.warn(
-            "TensorFlow was imported before trainer and runs without oneDNN, several times slower on this CPU; "
-            "import trainer first, or set TF_ENABLE_ONEDNN_OPTS=1",
+            "TensorFlow was imported before trainer and runs without oneDNN, several times slower on this CPU. "
+            "Import trainer first, or set TF_ENABLE_ONEDNN_OPTS=1",
             stacklevel=2,
         )
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from trainer.data.prepared_data import TEST_SUFFIX
-
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 
@@ -46,14 +44,3 @@ def too_few(n_images: int, level: float, of_groups: bool, least: int) -> str:
 def size_text(size: Sequence[int]) -> str:
     """Height and width with a multiplication sign, such as `240 x 320`."""
     return f"{size[0]} {TIMES} {size[1]}"
-
-
-def images_of(name: str) -> str:
-    """Name the images of a dataset of an evaluation, such as `test images of osie`."""
-    kind = "test" if is_test_set(name) else "validation"
-    return f"{kind} images of {name.removesuffix(TEST_SUFFIX)}"
-
-
-def is_test_set(name: str) -> bool:
-    """Whether a dataset of an evaluation is a test set, by its name, such as `osie-test`."""
-    return name.endswith(TEST_SUFFIX)

@@ -9,14 +9,13 @@ from lifecycle.registry.versions import Version
 from trainer.data import prepared_data, statistics
 from trainer.data.prepared import PreparedData
 from trainer.errors import ContentError, GateError, check
-from trainer.evaluation import data_check, gate, recorded
-from trainer.evaluation.recorded import Line
+from trainer.evaluation import data_check, gate
+from trainer.evaluation.recorded import Compared
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import Lineage
 from trainer.models.provenance import Provenance
 from trainer.reports.data_comparison import ComparedData
-from trainer.wording import is_test_set
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""
@@ -46,13 +45,12 @@ class DataGate:
         Example: `nss` needs fixations.
         """
         manifest = prepared_data.Manifest.load(self._deciding)
-        gate.check_measurable(self.evaluation, manifest.dataset, manifest)
+        self.evaluation.check_measurable(manifest.dataset, manifest.has_fixations)
 
     def compare(self) -> list[ComparedData]:
         """Compare the data with the data of the current default of the model, and ask the default about them."""
         default = open_registry(self.registry).default(self.name)
-        known = recorded.read_recorded(default.model) if default else {}
-        return [_compared(step, folder, default, known.get(step, [])) for step, folder in self.data.items()]
+        return [_compared(step, folder, default) for step, folder in self.data.items()]
 
     def what_could_be_found(self) -> str:
         """Say which gain over the current default this run could find (`gate.what_could_be_found`)."""
@@ -93,8 +91,8 @@ class DataGate:
         return warnings, questions if self.config.data_gate == "hold" else []
 
 
-def _compared(step: str, folder: str, default: Version | None, before: Sequence[Line]) -> ComparedData:
-    """The data of a step beside the default's, with the images `before`. Empty if its images are not known."""
+def _compared(step: str, folder: str, default: Version | None) -> ComparedData:
+    """The data of a step beside the default's."""
     data = PreparedData(folder)
     manifest = data.manifest
     lineage = default.facts.lineage if default else Lineage()
@@ -109,7 +107,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
         absent, last = f"The current default, version {default.number}, had {earlier.dataset} here.", None
     elif last is None:
         absent = f"The current default, version {default.number}, has no statistics of these data."
-    paired = recorded.compare(recorded.read_lines(folder), before if last is not None else [])
+    paired = Compared.with_model(folder, default.model if default and last is not None else None, step)
     has_same_people = bool(paired.comparable) and not paired.changed
     added = None
     if paired.n_before and not manifest.is_test_set:
@@ -117,7 +115,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     if added and added["images"] == now["images"]:
         added = None
     decided_on = default.facts.decided_on if default else ""
-    decided = step == ("test" if is_test_set(decided_on) else "finetune")
+    decided = step == ("test" if PreparedData.is_test_set(decided_on) else "finetune")
     findings = data_check.ask_about(folder, judge_of(default), paired, decided)
     return ComparedData(TITLES[step], manifest, now, last, added, absent, has_same_people, findings)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from lifecycle.registry.state_files import LedgerEntry
 from lifecycle.registry.versions import Look, Version
-from trainer.evaluation.version_record import UNKNOWN
+from trainer.evaluation.version_record import Lineage
 
 YEAR = datetime.timedelta(days=365)
 
@@ -69,7 +69,7 @@ def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now:
         if facts.compared_with is None or not facts.decided:
             continue
         before = [each for each in entries if _since(each) <= version.created]
-        is_known = lineage.inputs != UNKNOWN
+        is_known = lineage.inputs != Lineage.UNKNOWN
         entry = LedgerEntry(
             number=facts.decision or _least(before, version.created),
             since=version.created.isoformat(),

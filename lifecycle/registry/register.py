@@ -21,7 +21,7 @@ from trainer.data.prepared import PreparedData
 from trainer.errors import NotFoundError, SettingError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.evaluation.version_record import UNKNOWN
+from trainer.evaluation.version_record import Lineage
 from trainer.machine import package_version
 from trainer.models import model_names
 from trainer.models.find import find_model
@@ -102,11 +102,11 @@ def digest_of_inputs(*inputs: str) -> str:
     """SHA-256 of the code's version and of a run's settings, data and start, which are `inputs`.
 
     Runs with an equal digest make the same model, if a start that is a name in the registry was the same version.
-    UNKNOWN if the commit of the code is not known.
+    Lineage.UNKNOWN if the commit of the code is not known.
     """
     code = package_version.code_version()
     if "+" not in code or code.endswith("-dirty"):
-        return UNKNOWN
+        return Lineage.UNKNOWN
     return hashlib.sha256(json.dumps([code, *inputs]).encode()).hexdigest()
 
 
@@ -129,7 +129,7 @@ def version_made_of(inputs: str, base_version: str, registry: Registry, name: st
     replaced, ancestors = _line_of(default, opponents), _line_of(base_version, starts)
     for version in versions:
         own = f"{name}@{version.number}"
-        is_made_of = lineages[own].inputs == inputs != UNKNOWN
+        is_made_of = lineages[own].inputs == inputs != Lineage.UNKNOWN
         is_judged = version.number in replaced or opponents.get(version.number) == default
         if is_made_of and is_judged and (own in ancestors or starts[own] == base_version):
             return version
@@ -149,7 +149,7 @@ def lineage(
     run: str,
     data: Mapping[str, str],
     model: str,
-    inputs: str = UNKNOWN,
+    inputs: str = Lineage.UNKNOWN,
     base_version: str = "",
     region: VertexRegion | None = None,
 ) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.P
     digest = digest_of_inputs(
         json.dumps([dataclasses.asdict(config), trained.get("identity"), data], sort_keys=True)
     )
-    return digest if trained.get("identity") and digest != UNKNOWN else ""
+    return digest if trained.get("identity") and digest != Lineage.UNKNOWN else ""
 
 
 def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from lifecycle.registry.state_files import MoveEntry
 from trainer.errors import ContentError, check
-from trainer.evaluation.evaluation import Ending, kept_files
+from trainer.evaluation.evaluation import Ending, Evaluation
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.models.model_names import PRETRAINED
@@ -307,7 +307,7 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
     With the evaluation's scores of each image, two versions can be compared without their data.
     """
     files = {path.name: path for path in ModelFolder(model).files_to_register()}
-    return files | (kept_files(evaluation) if evaluation else {})
+    return files | (Evaluation.kept_files(evaluation) if evaluation else {})
 
 
 # === On Cloud Storage ===

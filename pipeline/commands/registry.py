@@ -40,7 +40,7 @@ HELP = "list model versions, show one, draw their history, set the default, or g
 COLUMNS = ("version", "date", "data", "gain", "over", "end", "alias", "place")
 """The headings of the table of versions."""
 BECOMES, BECAME = "The candidate becomes the default", "The candidate became the default"
-"""How a reason of the gate begins, and how it is told afterwards. `reasons.BECOMES` loads SciPy."""
+"""How a reason of the gate begins, and how it is told afterwards. The first is `evaluation.BECOMES`."""
 UNKNOWN = "-"
 """A cell about which nothing is known."""
 

@@ -23,9 +23,7 @@ from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environm
 from pipeline.vertex import runs
 from pipeline.vertex.runs import SentRun
 from trainer.errors import NotFoundError, SettingError, UserError, check, printable
-from trainer.evaluation import run_folders
-from trainer.evaluation.run_folders import RUN_FILE
-from trainer.io.files import read_json
+from trainer.evaluation.run_folders import RunFolder
 from trainer.reports import version_summary
 
 HELP = "list, show or cancel runs on Vertex AI"
@@ -126,10 +124,10 @@ def _local_ends() -> Iterator[_End]:
     from pipeline.local.run_folder import RUNS
 
     ends = []
-    for path in RUNS.glob(f"*/{RUN_FILE}"):
-        run = read_json(path, "remove it", run_folders.RunRecord)
+    for each in RunFolder.below(RUNS):
+        run = each.read("remove it")
         if run.get("ended"):
-            ends.append((run["ended"].removesuffix(" UTC"), path.parent.name, run))
+            ends.append((run["ended"].removesuffix(" UTC"), each.folder.name, run))
     versions = functools.cache(_versions)
     for ended, name, run in sorted(ends, key=lambda end: end[:2], reverse=True):
         why: list[str] = []

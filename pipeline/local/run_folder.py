@@ -20,8 +20,7 @@ from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
 from trainer.data.settings import SAMPLE
 from trainer.errors import MismatchError, NotFoundError, SettingError, UserError, check
-from trainer.evaluation import run_folders
-from trainer.evaluation.run_folders import RUN_FILE, RunRecord
+from trainer.evaluation.run_folders import RunFolder
 from trainer.io import files
 from trainer.machine import package_version
 from trainer.models.model_names import PRETRAINED
@@ -94,14 +93,22 @@ class Run:
         Example: a parameter that no longer exists.
         """
         remedy = f"{folder} is not a run. Name one below {RUNS}/"
-        content = files.read_json(folder / RUN_FILE, remedy, RunRecord)
+        stored = RunFolder(folder)
+        content = stored.read(remedy)
         earlier = tuple(content.get("earlier", ()))
         try:
             values = Values.converted(content["parameters"])
         except UserError as error:
-            raise MismatchError(f"{folder / RUN_FILE} is of another version ({error}). Start a new run") from None
-        told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
-        return cls(folder, content["environment"], values, earlier=earlier, **told)
+            raise MismatchError(f"{stored.file} is of another version ({error}). Start a new run") from None
+        return cls(
+            folder,
+            content["environment"],
+            values,
+            content.get("finished", False),
+            content.get("result", ""),
+            content.get("ended", ""),
+            earlier,
+        )
 
     def save(self) -> None:
         """Write the run to its folder, with the version of the code and the command line.
@@ -111,7 +118,7 @@ class Run:
         content = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         del content["folder"]
         content |= {"code_version": package_version.code_version(), "command": sys.argv[1:]}
-        files.write_json(self.folder / RUN_FILE, content, private=bool(self.queries))
+        files.write_json(RunFolder(self.folder).file, content, private=bool(self.queries))
 
     def start_attempt(self) -> "Run":
         """The run at the start of a new attempt. Removes the copies of earlier outputs from its folder.
@@ -120,17 +127,17 @@ class Run:
         """
         for name in SHOWN.values():
             (self.folder / name).unlink(missing_ok=True)
-        for task in self.folder.glob(f"{run_folders.RUN_ATTEMPTS}/*"):
+        attempts = RunFolder(self.folder).attempts
+        for task in (task for attempt in attempts for task in attempt.glob("*")):
             files.remove_leftovers(task)
-        attempts = sorted(path.name for path in self.folder.glob(run_folders.RUN_ATTEMPTS))
-        return dataclasses.replace(self, earlier=tuple(attempts), result="", ended="")
+        return dataclasses.replace(self, earlier=tuple(path.name for path in attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
         """Path of a task's output in the latest attempt. None if it does not exist.
 
         Example: `output("evaluate-model", "report")`.
         """
-        attempt = run_folders.latest_attempt(self.folder)
+        attempt = RunFolder(self.folder).latest_attempt
         path = attempt and attempt / task / name
         return path if path and path.exists() else None
 
@@ -156,11 +163,11 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
         UserError: If the run could not succeed, or cannot be resumed.
     """
     with contextlib.suppress(OSError):  # the name is too long, which `check_output_path` says
-        if folder and (pathlib.Path(folder) / RUN_FILE).exists():
+        if folder and RunFolder(pathlib.Path(folder)).file.exists():
             resume = folder
     run = _resumed_run(environment, resume, passed) if resume else _new_run(environment, folder, passed)
     run = dataclasses.replace(run, folder=run.folder.absolute())
-    files.check_output_path(run.folder / RUN_FILE)
+    files.check_output_path(RunFolder(run.folder).file)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     settle(run.parameters, "local", typed=passed)
     if not run.finished:
@@ -174,9 +181,9 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
 
 def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
     if folder == "latest":
-        paths = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
-        check(bool(paths), f"there is no run to resume below {RUNS.absolute()}", NotFoundError)
-        folder = str(paths[-1].parent)
+        found = sorted(RunFolder.below(RUNS), key=lambda run: run.file.stat().st_mtime)
+        check(bool(found), f"there is no run to resume below {RUNS.absolute()}", NotFoundError)
+        folder = str(found[-1].folder)
     stored = Run.load(pathlib.Path(folder))
     check(
         not environment or load_environment(environment).name == stored.environment,

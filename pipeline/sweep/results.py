@@ -9,7 +9,6 @@ from typing import Any
 from lifecycle.runs.parameters import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
 from trainer.errors import FailedError, check, format_duration
-from trainer.evaluation import sample_notices
 from trainer.evaluation.evaluation import ScoredDataset
 from trainer.models.provenance import Provenance
 from trainer.settings.fields import Value
@@ -118,7 +117,7 @@ def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, test
 def _notices(sweep: Sweep) -> list[str]:
     """Notices for readers of the losses."""
     source = sweep.shared.data[sweep.step].source
-    return [sample_notices.ALL_SCORES] if Provenance({"source": source}).is_sample else []
+    return [notice] if (notice := Provenance({"source": source}).scores_notice()) else []
 
 
 def check_found(trials: Sequence[Trial]) -> None:

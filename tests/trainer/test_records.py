@@ -10,9 +10,8 @@ from pipeline.local.run_folder import Run
 from tests.prepared import write_prepared
 from trainer.data.prepared_data import MANIFEST, Manifest
 from trainer.errors import UserError
-from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
-from trainer.evaluation.run_folders import RUN_FILE
+from trainer.evaluation.run_folders import RUN_FILE, RunFolder
 from trainer.io import files
 from trainer.models.find import find_model
 from trainer.models.provenance import Provenance
@@ -82,7 +81,7 @@ READERS = {
     (f"models/msinet/{ALIASES}", "name"): lambda root: find_model(str(root / "models" / "msinet@1")),
     (f"models/msinet/{ALIASES}", "registry"): lambda root: LocalRegistry(root / "models").default("msinet"),
     (f"run/{RUN_FILE}", "run"): lambda root: Run.load(root / "run"),
-    (f"run/{RUN_FILE}", "attempt"): lambda root: run_folders.latest_attempt(root / "run"),
+    (f"run/{RUN_FILE}", "attempt"): lambda root: RunFolder(root / "run").latest_attempt,
     (f"data/{MANIFEST}", "manifest"): lambda root: Manifest.load(root / "data"),
     (f"evaluation/{EVALUATION}", "contestant"): lambda root: find_contestants(
         [str(root / "evaluation"), str(root / "other")]

@@ -67,7 +67,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.data.prepared import PreparedData
-    from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
+    from trainer.evaluation.compare import Comparison
     from trainer.models.find import find_opponent
     from trainer.reports.terminal import print_comparison
 
@@ -75,25 +75,21 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     if len(models) == 1 and (opponent := find_opponent(models[0])):
         print(f"model: {models[0]} is compared with {opponent}", file=sys.stderr, flush=True)
         models = [opponent.name, *models]
-    contestants = find_contestants(models)
-    if parsed.dataset_dir:
-        shared = evaluate_again(contestants, PreparedData.by_name(parsed.dataset_dir))
-    else:
-        shared = find_shared(contestants)
-    results = {name: compare_models(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
+    datasets = PreparedData.by_name(parsed.dataset_dir)
+    comparison = Comparison.of(models, datasets, parsed.metric, parsed.confidence)
     if parsed.html:
         announce(f"drawing {parsed.html}")
         from trainer.reports.report import write_comparison
 
-        write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
-    print_comparison(results, parsed.confidence, Console())
-    for contestant in contestants:
+        write_comparison(comparison, parsed.html)
+    print_comparison(comparison, Console())
+    for contestant in comparison.contestants:
         if contestant.notice:
             print(contestant.notice)
     if parsed.html:
         print(f"Report: {parsed.html}")
     return {
         "confidence": parsed.confidence,
-        "models": {each.label: {"named": each.name, **each.facts} for each in contestants},
-        "datasets": {name: dataclasses.asdict(result) for name, result in results.items()},
+        "models": {each.label: {"named": each.name, **each.facts} for each in comparison.contestants},
+        "datasets": {name: dataclasses.asdict(result) for name, result in comparison.results.items()},
     }

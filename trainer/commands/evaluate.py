@@ -58,12 +58,12 @@ def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trainer.data.prepared import PreparedData
-    from trainer.evaluation.evaluate import check_evaluation_output, evaluate
-    from trainer.evaluation.gate import require_baseline
+    from trainer.evaluation.evaluate import evaluate
+    from trainer.evaluation.evaluation import Evaluation
     from trainer.reports.sentences import REGISTERS_NOTHING
     from trainer.reports.terminal import print_evaluation
 
-    check_evaluation_output(parsed.output_dir)
+    Evaluation.check_output(parsed.output_dir)
     with files.folder_beside(parsed.output_dir) as folder:
         data = parsed.dataset_dir
         if held_out.test_dataset:
@@ -77,7 +77,7 @@ def execute(parsed: argparse.Namespace) -> None:
     print_evaluation(evaluation, Console(), registers=False)
     if parsed.report:
         print(f"Report: {parsed.report}")
-    require_baseline(evaluation)
+    evaluation.require_baseline()
     print(f"wrote {parsed.output_dir}")
     print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")
 

@@ -50,6 +50,20 @@ class PreparedData:
             by_name[name + suffix] = pathlib.Path(folder)
         return by_name
 
+    @staticmethod
+    def is_test_set(name: str) -> bool:
+        """Whether a name of `by_name` is a test set's. Example: `osie-test`."""
+        return name.endswith(TEST_SUFFIX)
+
+    @classmethod
+    def images_of(cls, name: str) -> str:
+        """Words for the held-out images of a dataset, by its name of `by_name`.
+
+        Example: `test images of osie` for `osie-test`.
+        """
+        kind = "test" if cls.is_test_set(name) else "validation"
+        return f"{kind} images of {name.removesuffix(TEST_SUFFIX)}"
+
     def write_test_set(self, name: str, images: "Sequence[HeldOutImage]") -> None:
         """Write held-out images, at least one, as a test set of its own into the folder, which is there and empty.
 

@@ -40,11 +40,6 @@ class SplitImages:
     """Sentences for people."""
 
 
-def is_by_hash(split_method: str) -> bool:
-    """Whether the hash of a name or a group decides the split of an image, whatever other images there are."""
-    return split_method in (HASH, HASH_BY_FOLDER)
-
-
 def split_method_of(row: Dataset, n_images: int) -> str:
     """The split method: the dataset's, but `hash` if its number of images is not the published one."""
     is_complete = n_images == row.n_train + row.n_valid
@@ -86,7 +81,7 @@ def split_items(
         split = {name: [item for item, label in ordered if label == name] for name in SPLITS}
         return keep_apart(split, row, test_share)
     drawn = [item for item, label in ordered if label != TEST]
-    if is_by_hash(split_method):
+    if split_method in (HASH, HASH_BY_FOLDER):  # whatever other images there are
         return _split_by_hash(drawn, row, test_share)
     indices = split_indices([item.name for item in drawn], split_method, row)
     return keep_apart(

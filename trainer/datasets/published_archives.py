@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from trainer.datasets import cache
 from trainer.datasets.servers import NoAnswerError, Server, server_of
 from trainer.datasets.table import DATASETS, Archive
-from trainer.errors import AmbiguousError, UnreachableError
+from trainer.errors import AmbiguousError, SettingError, UnreachableError
 from trainer.places.abstract_place import Place
 from trainer.places.buckets import MissingError
 from trainer.places.file_names import SourceObject

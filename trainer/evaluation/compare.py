@@ -15,6 +15,7 @@ import numpy as np
 
 from trainer import wording
 from trainer.data import prepared_data
+from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.errors import (
     AmbiguousError,
@@ -26,7 +27,7 @@ from trainer.errors import (
     check,
     check_choice,
 )
-from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
+from trainer.evaluation import confidence, gate
 from trainer.evaluation.evaluation import (
     CONFIDENCE,
     Evaluation,
@@ -38,6 +39,7 @@ from trainer.evaluation.evaluation import (
     Significance,
 )
 from trainer.evaluation.per_image import LeftOut, PerImage
+from trainer.evaluation.run_folders import RunFolder
 from trainer.io.files import local_path
 from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
@@ -158,8 +160,8 @@ def _find(name: str, label: str) -> Contestant:
     place = stored_at(name)
     if not place.is_local and (evaluation := _download(place)) is not None:
         return _evaluated(name, label, evaluation)
-    if (folder / run_folders.RUN_FILE).is_file():
-        attempt = run_folders.latest_attempt(folder)
+    if (run := RunFolder(folder)).is_run:
+        attempt = run.latest_attempt
         if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
             raise NotFoundError(
                 f"the run {folder} has no evaluation yet: finish it with `make run-pipeline RESUME={folder}`"
@@ -179,7 +181,7 @@ def _find(name: str, label: str) -> Contestant:
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder. Its model is in `model`, or else where the evaluation says."""
     evaluation = Evaluation.read(folder, EVALUATE_AGAIN)
-    tables, scored = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
+    tables, scored = PerImage.read_all(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
     has = {
         "folder": all(result.folder for result in scored.values()),
         "image_sizes": all(Role.CANDIDATE in result.image_sizes for result in scored.values()),
@@ -288,7 +290,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, SharedScores]:
 
 def _tests_first(shared: Mapping[str, SharedScores]) -> dict[str, SharedScores]:
     """The datasets with test sets first, since no epoch was chosen on their images."""
-    return dict(sorted(shared.items(), key=lambda item: not wording.is_test_set(item[0])))
+    return dict(sorted(shared.items(), key=lambda item: not PreparedData.is_test_set(item[0])))
 
 
 def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
@@ -349,11 +351,8 @@ def _origin(measured: ModelScores) -> tuple[str, str, int]:
 
 def _notes(measured: Mapping[str, ModelScores], n_images: int, data: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
-    notes = (
-        [sample_notices.ALL_SCORES]
-        if any(Provenance(vars(each.manifest)).is_sample for each in measured.values())
-        else []
-    )
+    notices = (Provenance(vars(each.manifest)).scores_notice() for each in measured.values())
+    notes = [*dict.fromkeys(notice for notice in notices if notice)]
     counts = {label: len(each.table.images) for label, each in measured.items()}
     if max(counts.values()) > n_images:
         images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
@@ -397,7 +396,7 @@ def evaluate_again(
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[Role.UNIFORM]
-        notes = [sample_notices.ALL_SCORES] if Provenance(vars(manifests[name])).is_sample else []
+        notes = [notice] if (notice := Provenance(vars(manifests[name])).scores_notice()) else []
         shared[name] = SharedScores(table, notes, folder)
     return _tests_first(shared)
 
@@ -478,6 +477,47 @@ class DatasetComparison:
     """Sentences on how the scores were chosen, and what was left out."""
     over_people: list[str]
     """The metrics with intervals for other images and other people. The rest are for the same people."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The comparison of models on all datasets that they share."""
+
+    contestants: list[Contestant]
+    shared: dict[str, SharedScores]
+    results: dict[str, DatasetComparison]
+    """Dataset -> comparison. Test sets come first."""
+    level: float
+    """Level of the confidence intervals."""
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        datasets: Mapping[str, pathlib.Path],
+        metric: str = "",
+        level: float = CONFIDENCE,
+    ) -> "Comparison":
+        """Compare the models with these names.
+
+        Args:
+            names: Two or more. All are compared with the first.
+            datasets: Name -> prepared data, on which all models are evaluated again. Without any, the stored
+                scores count.
+            metric: As in `compare_models`.
+            level: Likewise.
+
+        Raises:
+            UserError: a name stands for no model, or the models have no scores in common.
+        """
+        contestants = find_contestants(names)
+        shared = evaluate_again(contestants, datasets) if datasets else find_shared(contestants)
+        results = {name: compare_models(name, shared[name], metric, level) for name in shared}
+        return cls(contestants, shared, results, level)
+
+    def draw_images(self, dataset: str, folder: pathlib.Path) -> Files:
+        """Draw the images of a dataset on which the models differ most, into a new folder."""
+        return draw_images(self.contestants, self.shared[dataset], self.results[dataset].differing, folder)
 
 
 def compare_models(

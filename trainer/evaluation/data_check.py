@@ -18,8 +18,9 @@ from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.data.statistics import Shift
 from trainer.errors import some
-from trainer.evaluation import per_image, witness
+from trainer.evaluation import witness
 from trainer.evaluation.evaluation import Role
+from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
@@ -130,7 +131,7 @@ def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Com
     table = pathlib.Path(default, model_folder.PER_IMAGE)
     if not table.is_file():
         return NO_SCORES
-    decided_on = next(iter(per_image.read_scores(table, "restore it").values()))  # what decides is written first
+    decided_on = next(iter(PerImage.read_all(table, "restore it").values()))  # what decides is written first
     then = dict(zip(decided_on.images, decided_on.scores[Role.CANDIDATE][LEAD].tolist(), strict=True))
     split = manifest.held_out
     held_out = {line.image for line in compared.now if line.split == split}

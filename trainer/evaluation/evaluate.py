@@ -15,7 +15,8 @@ import numpy as np
 
 from trainer import wording
 from trainer.data import prepared_data
-from trainer.errors import PlaceError, SettingError, now
+from trainer.data.prepared import PreparedData
+from trainer.errors import SettingError, now
 from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen
 from trainer.evaluation.evaluation import (
     KNOWN,
@@ -78,7 +79,7 @@ def evaluate(
         n_known: Number of known images that the current default was registered with (`trainer.evaluation.known`).
 
     Returns:
-        What is in the output, too. `gate.require_baseline` refuses a candidate that is worse than the centre bias.
+        What is in the output, too. Its `require_baseline` refuses a candidate that is worse than the centre bias.
 
     Raises:
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
@@ -139,10 +140,10 @@ def _check(
     """Return the manifests and the deciding dataset. Find every error that can be found before the slow part."""
     if not datasets:
         raise SettingError("no dataset to evaluate on: name at least one prepared folder")
-    check_evaluation_output(output)
+    Evaluation.check_output(output)
     manifests = prepared_data.Manifest.load_all(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
-    gate.check_measurable(config, decides, manifests[decides])
+    config.check_measurable(decides, manifests[decides].has_fixations)
     return manifests, decides
 
 
@@ -155,12 +156,6 @@ def _left_out(folder: StrPath, manifest: prepared_data.Manifest, models: Mapping
     if manifest.is_test_set:
         seen.check_some_unseen(folder, names[Role.CANDIDATE])
     return sorted(set().union(*names.values()))
-
-
-def check_evaluation_output(output: StrPath) -> None:
-    """Raise `UserError` if there is something at the place of an evaluation."""
-    if files.is_taken(pathlib.Path(output)):
-        raise PlaceError(f"{output} exists already: choose another folder for the evaluation, or remove it")
 
 
 def _score(
@@ -251,7 +246,7 @@ def _keep(
     for folder in (*trained_on, *others):
         by_step["test" if prepared_data.Manifest.load(folder).is_test_set else "base"] = folder
     recorded.write_recorded(output / RECORDED, {"finetune": first, **by_step})
-    scored = per_image.read_scores(output / model_folder.PER_IMAGE, "")[decides].images
+    scored = PerImage.read_all(output / model_folder.PER_IMAGE, "")[decides].images
     return known.write_known(output / KNOWN, datasets[decides], scored, before)
 
 
@@ -328,7 +323,7 @@ def _conclude(
     n_images, n_units = deciding.n_images, deciding.n_units
     n_all = n_images + len(deciding.left_out)
     n_unseen = n_units if n_seen < n_all else 0
-    undecided = reasons.too_few_to_decide(wording.images_of(decides), n_all, n_seen, n_unseen, config)
+    undecided = reasons.too_few_to_decide(PreparedData.images_of(decides), n_all, n_seen, n_unseen, config)
     model_configs = {model: each.model_config for model, each in models.items()}
     reservation = gate.reservation(deciding.manifest, model_configs.get(Role.CHAMPION))
     if Role.CHAMPION in models and not reservation:
@@ -340,10 +335,10 @@ def _conclude(
     remarks = []
     for name, result in results.items():
         if name == decides or result.manifest.is_test_set:
-            remarks.append(seen.note(wording.images_of(name), result.left_out, result.n_images))
+            remarks.append(result.left_out_note(PreparedData.images_of(name)))
             remarks += [each.caution(NAMES[model], result.manifest) for model, each in models.items()]
     decided = (
-        f"Decided on the {n_images:,} {wording.images_of(decides)}{wording.in_groups(n_units, n_images)}."
+        f"Decided on the {n_images:,} {PreparedData.images_of(decides)}{wording.in_groups(n_units, n_images)}."
         if decision.decided
         else ""
     )

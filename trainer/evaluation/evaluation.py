@@ -10,7 +10,10 @@ from typing import Any, ClassVar
 
 from typing_extensions import TypedDict
 
+from trainer import wording
 from trainer.data.prepared_data import Manifest
+from trainer.errors import GateError, PlaceError, some
+from trainer.evaluation import sample_notices
 from trainer.evaluation.settings import metric_of
 from trainer.io import files
 from trainer.io.files import StrPath
@@ -31,6 +34,8 @@ KNOWN_LEVEL = 0.9
 of twenty. That is the safe side."""
 MOST_BYTES = 2**24
 """Largest EVALUATION that is read. It names the images."""
+BECOMES = "The candidate becomes the default"
+"""Beginning of the reason for a promotion."""
 LONG = ("shards", "originals", "objects")
 """Fields of a manifest that an evaluation leaves out: they have one entry for each shard and source object."""
 
@@ -236,6 +241,30 @@ class ScoredDataset:
     ceiling: CeilingScores | NoCeiling | None = None
     """None for a dataset without observers."""
 
+    def left_out_note(self, title: str) -> str:
+        """A sentence about the images that were left out. Empty if none was.
+
+        `title` is the name of all images, such as `test images of osie`.
+        """
+        if not self.left_out:
+            return ""
+        are, they = ("is", "it is") if len(self.left_out) == 1 else ("are", "they are")
+        all_images = f"{len(self.left_out) + self.n_images:,} {title}"
+        return (
+            f"{len(self.left_out):,} of the {all_images} {are} in the training data, or in a group with images "
+            f"that are, so {they} left out: {some(self.left_out)}."
+        )
+
+    @property
+    def center_bias_text(self) -> str:
+        """Which images make the centre bias, as a sentence."""
+        fingerprint, n_images = self.origin_of_bias
+        kind = "fixations" if self.manifest.has_fixations else "maps"
+        own = self.manifest.is_test_set and fingerprint == self.manifest.fingerprint
+        of = f"{n_images:,} {'test' if own else 'training'} images"
+        without = ", for each image without the tenth that it belongs to" if own else ""
+        return f"Centre bias: the smoothed {kind} of the {of}{without}."
+
     @property
     def origin_of_bias(self) -> tuple[str, int]:
         """Fingerprint of the data that the centre bias is made of, and the number of its images there."""
@@ -291,6 +320,15 @@ class Known:
         verdict = cls.WORSE if gain.high is not None and gain.high < 0 else cls.NOT_WORSE
         return cls(verdict, n_images, gain.mean, gain.low, gain.high, gain.level, n_shared, n_changed)
 
+    @property
+    def text(self) -> str:
+        """What the gain on known images is, as a clause. Empty without known images."""
+        if self.mean is None:
+            return ""
+        level = wording.percent(self.level)
+        ends = "" if self.low is None else f" ({level} interval {self.low:.4f} to {self.high:.4f})"
+        return f"the gain on the {self.n_images:,} known images is {self.mean:.4f}{ends}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
@@ -339,6 +377,19 @@ class Evaluation:
     """Name of the run of the pipeline. Empty outside of one."""
     date: str = ""
 
+    @staticmethod
+    def check_output(folder: StrPath) -> None:
+        """Raise `UserError` if there is something at the place of an evaluation."""
+        if files.is_taken(pathlib.Path(folder)):
+            raise PlaceError(f"{folder} exists already: choose another folder for the evaluation, or remove it")
+
+    @staticmethod
+    def kept_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+        """The files of an evaluation that a version keeps: name -> path. They let two versions be compared."""
+        always = {name: folder / name for name in (EVALUATION, PER_IMAGE)}
+        others = {name: folder / name for name in (LEFT_OUT, SHIPPED_MAP, KNOWN, RECORDED)}
+        return always | {name: path for name, path in others.items() if path.exists()}
+
     @classmethod
     def read(cls, folder: StrPath, remedy: str) -> "Evaluation":
         """Read the evaluation in a folder. Raises `ContentError` as `parse` does."""
@@ -380,6 +431,24 @@ class Evaluation:
         return metric_of(self.gate)
 
     @property
+    def conditional_reason(self) -> str:
+        """The reason, in words for a candidate that is not registered."""
+        return self.reason.replace(BECOMES, "The candidate would become the default", 1)
+
+    @property
+    def notices(self) -> list[str]:
+        """What readers must know of data and models of the sample set, as sentences."""
+        manifests = {name: vars(result.manifest) for name, result in self.datasets.items()}
+        return sample_notices.of_evaluation(self.model_configs, manifests)
+
+    def require_baseline(self) -> None:
+        """Raise `GateError` with the numbers if the candidate is worse than the centre bias."""
+        if not self.passed_baseline:
+            advice = " Train the candidate longer, or check its data and its loss curve." if self.run else ""
+            bias = self.deciding.center_bias_text
+            raise GateError(f"{self.reason} {bias}{advice} (dataset {self.decides})")
+
+    @property
     def is_held(self) -> bool:
         """Whether it waits for a person: a question about the data, or data and model disagree."""
         return self.end in (Ending.HELD, Ending.DISAGREE)
@@ -388,13 +457,6 @@ class Evaluation:
     def deciding(self) -> ScoredDataset:
         """The scores on the dataset that decides."""
         return self.datasets[self.decides]
-
-
-def kept_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The files of an evaluation that a version keeps: name -> path. With them, two versions can be compared."""
-    always = {name: folder / name for name in (EVALUATION, PER_IMAGE)}
-    others = {name: folder / name for name in (LEFT_OUT, SHIPPED_MAP, KNOWN, RECORDED)}
-    return always | {name: path for name, path in others.items() if path.exists()}
 
 
 class _Form(TypedDict):

@@ -7,12 +7,12 @@ from typing import Any
 
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
-from trainer.errors import GateError, SettingError, check
+from trainer.errors import SettingError
 from trainer.evaluation import confidence, reasons
-from trainer.evaluation.evaluation import CONFIDENCE, Ending, Evaluation, Gain, Known, Role, Scores
+from trainer.evaluation.evaluation import BECOMES, CONFIDENCE, Ending, Gain, Known, Role, Scores
 from trainer.evaluation.settings import EvaluateConfig, metric_of
 from trainer.io.files import StrPath
-from trainer.metrics.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.metrics.metric_table import BASELINE_METRICS, METRICS
 from trainer.models.provenance import Provenance
 
 
@@ -100,10 +100,10 @@ def decide(
         return Decision(False, beats, False, reason, Ending.CHALLENGER)
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
-        outcome = reasons.BECOMES if promote else "The candidate does not become the default"
+        outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`. {comparison[0].upper()}{comparison[1:]}."
         if promote and known is not None:
-            reason += f" Known images: {reasons.known_text(known) or known.verdict}."
+            reason += f" Known images: {known.text or known.verdict}."
         if promote and questions:
             reason += f" The data raise a question: {' '.join(questions)}"
         return Decision(True, beats, promote, reason, Ending.PROMOTED if promote else Ending.CHALLENGER)
@@ -120,7 +120,7 @@ def decide(
         )
         return Decision(True, beats, False, reason, Ending.HELD)
     if known is not None and known.verdict == Known.WORSE:
-        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {reasons.known_text(known)}."
+        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {known.text}."
         return Decision(
             True,
             beats,
@@ -131,8 +131,8 @@ def decide(
     if questions:
         reason = f"Held by a question about the data, so the {current} stays: {comparison}."
         return Decision(True, beats, False, " ".join([reason, *questions, reasons.CONFIRM]), Ending.HELD)
-    also = f", and {text}" if known is not None and (text := reasons.known_text(known)) else ""
-    return Decision(True, beats, True, f"{reasons.BECOMES}: {comparison}{also}.", Ending.PROMOTED)
+    also = f", and {text}" if known is not None and (text := known.text) else ""
+    return Decision(True, beats, True, f"{BECOMES}: {comparison}{also}.", Ending.PROMOTED)
 
 
 def what_could_be_found(
@@ -181,14 +181,6 @@ def reservation(manifest: Manifest, champion: Mapping[str, Any] | None) -> str:
     return "it was trained on real data, and this comparison used only generated shapes"
 
 
-def require_baseline(evaluation: Evaluation) -> None:
-    """Raise `GateError` with the numbers if the candidate is worse than the centre bias."""
-    if not evaluation.passed_baseline:
-        advice = " Train the candidate longer, or check its data and its loss curve." if evaluation.run else ""
-        bias = reasons.center_bias_text(evaluation.deciding)
-        raise GateError(f"{evaluation.reason} {bias}{advice} (dataset {evaluation.decides})")
-
-
 def _is_worse(metric: str, ours: Scores, theirs: Scores) -> bool:
     higher, lower = (theirs, ours) if METRICS[metric].higher_is_better else (ours, theirs)
     return higher[metric] > lower[metric]
@@ -227,16 +219,6 @@ def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
             "gate_on is test, but there is no test set: set test_dataset, or set gate_on to finetune"
         )
     return tests[0]
-
-
-def check_measurable(config: EvaluateConfig, name: str, manifest: Manifest) -> None:
-    """Raise `UserError` unless the metric of the gate can be computed on dataset `name`, which decides."""
-    check(
-        config.gate not in metrics_that_need(FIXATIONS) or manifest.has_fixations,
-        f"the gate {config.gate} needs fixations, but dataset {name} has only maps: choose one of "
-        f"{', '.join(metrics_that_need(DENSITY))}",
-        SettingError,
-    )
 
 
 def center_bias_folder(

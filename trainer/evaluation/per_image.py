@@ -88,6 +88,38 @@ class PerImage:
             scores[model] = {metric: column for metric, column in columns.items() if not np.isnan(column).all()}
         return cls(list(rows), scores, list(groups) if any(groups) else [], LeftOut.joined(left_out))
 
+    @classmethod
+    def read_all(cls, path: pathlib.Path, remedy: str) -> "dict[str, PerImage]":
+        """Read what `append_scores` wrote: dataset -> scores. A metric without a column is absent.
+
+        Raises:
+            UserError: the file does not exist or is not such a file. The message ends with `remedy`.
+        """
+        rows: dict[str, dict[str, dict[str, Scores]]] = {}
+        groups: dict[str, dict[str, str]] = {}
+        left_out: dict[tuple[str, str], dict[str, dict[int, Scores]]] = {}
+        reading, beside = path, path.with_name(LEFT_OUT)
+        try:
+            for row, scores in _read(path):
+                rows.setdefault(row["dataset"], {}).setdefault(row["image"], {})[row["model"]] = scores
+                groups.setdefault(row["dataset"], {})[row["image"]] = row.get("group") or ""
+            reading = beside
+            for row, scores in _read(beside) if beside.exists() else ():
+                of_models = left_out.setdefault((row["dataset"], row["image"]), {})
+                of_models.setdefault(row["model"], {})[int(row["observer"])] = scores
+            return {
+                dataset: cls.of(
+                    images,
+                    list(groups[dataset].values()),
+                    [_left_out(left_out.get((dataset, image))) for image in images],
+                )
+                for dataset, images in rows.items()
+            }
+        except FileNotFoundError:
+            raise NotFoundError(f"{path} does not exist: {remedy}") from None
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise ContentError(f"{reading} is not a table of scores ({error!r}): {remedy}") from None
+
     @functools.cached_property
     def units(self) -> npt.NDArray[np.int64]:
         """The number of each image's unit, (n,), from 0. A unit is a group, or an image without a group."""
@@ -232,38 +264,6 @@ def _append(
             for model, columns in scores.items():
                 row = [columns[metric][index] if metric in columns else np.nan for metric in METRICS]
                 writer.writerow([*key, model, *("" if np.isnan(score) else repr(float(score)) for score in row)])
-
-
-def read_scores(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
-    """Read what `append_scores` wrote: dataset -> scores. A metric without a column is absent.
-
-    Raises:
-        UserError: the file does not exist or is not such a file. The message ends with `remedy`.
-    """
-    rows: dict[str, dict[str, dict[str, Scores]]] = {}
-    groups: dict[str, dict[str, str]] = {}
-    left_out: dict[tuple[str, str], dict[str, dict[int, Scores]]] = {}
-    reading, beside = path, path.with_name(LEFT_OUT)
-    try:
-        for row, scores in _read(path):
-            rows.setdefault(row["dataset"], {}).setdefault(row["image"], {})[row["model"]] = scores
-            groups.setdefault(row["dataset"], {})[row["image"]] = row.get("group") or ""
-        reading = beside
-        for row, scores in _read(beside) if beside.exists() else ():
-            of_models = left_out.setdefault((row["dataset"], row["image"]), {})
-            of_models.setdefault(row["model"], {})[int(row["observer"])] = scores
-        return {
-            dataset: PerImage.of(
-                images,
-                list(groups[dataset].values()),
-                [_left_out(left_out.get((dataset, image))) for image in images],
-            )
-            for dataset, images in rows.items()
-        }
-    except FileNotFoundError:
-        raise NotFoundError(f"{path} does not exist: {remedy}") from None
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ContentError(f"{reading} is not a table of scores ({error!r}): {remedy}") from None
 
 
 def _read(path: pathlib.Path) -> Iterator[tuple[dict[str, str], Scores]]:

@@ -2,23 +2,13 @@
 
 from trainer import wording
 from trainer.evaluation import confidence
-from trainer.evaluation.evaluation import Gain, Known, ScoredDataset, Scores, Significance
+from trainer.evaluation.evaluation import Gain, Known, Scores, Significance
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.metrics.metric_table import METRICS
 
-BECOMES = "The candidate becomes the default"
 CONFIRM = (
     "If the data are right, set the default to this version: `python -m pipeline registry set-default challenger`."
 )
-
-
-def known_text(known: Known) -> str:
-    """What the gain on known images is, as a clause. Empty without known images."""
-    if known.mean is None:
-        return ""
-    level = wording.percent(known.level)
-    ends = "" if known.low is None else f" ({level} interval {known.low:.4f} to {known.high:.4f})"
-    return f"the gain on the {known.n_images:,} known images is {known.mean:.4f}{ends}"
 
 
 def what_changed(known: Known) -> str:
@@ -57,17 +47,6 @@ def too_few_to_decide(title: str, n_images: int, n_seen: int, n_units: int, conf
     elif n_units < n_images:
         facts = f"the {n_images:,} {title} belong to {n_units:,} groups"
     return f"{facts}, and a decision needs {confidence.MIN_DECIDING}"
-
-
-def center_bias_text(result: ScoredDataset) -> str:
-    """Say which images make the centre bias of a dataset, as a sentence."""
-    manifest = result.manifest
-    fingerprint, n_images = result.origin_of_bias
-    kind = "fixations" if manifest.has_fixations else "maps"
-    own = manifest.is_test_set and fingerprint == manifest.fingerprint
-    of = f"{n_images:,} {'test' if own else 'training'} images"
-    without = ", for each image without the tenth that it belongs to" if own else ""
-    return f"Centre bias: the smoothed {kind} of the {of}{without}."
 
 
 def against(metric: str, ours: Scores, theirs: Scores) -> str:

@@ -83,6 +83,18 @@ class Compared:
     found: frozenset[tuple[str, str]]
     """The keys of the images that are still there."""
 
+    @classmethod
+    def with_model(cls, folder: StrPath, model: StrPath | None, name: str) -> "Compared":
+        """Put prepared data beside the data `name` of a model, such as `finetune`.
+
+        All images are new without a model, and if it does not list the images of its data.
+
+        Raises:
+            UserError: a list of images cannot be read.
+        """
+        before = read_recorded(model).get(name, []) if model is not None else []
+        return compare(read_lines(folder), before)
+
     @property
     def now(self) -> list[Line]:
         """All images of the new data."""

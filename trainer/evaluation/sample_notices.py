@@ -1,4 +1,4 @@
-"""Notices about data of the sample set of generated shapes, and about scores on it."""
+"""Notices about an evaluation with data or models of the sample set of generated shapes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,17 +7,6 @@ from trainer.models.provenance import Provenance
 
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""
-SCORES = (
-    "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with "
-    "scores on other data."
-)
-ALL_SCORES = SCORES.format("These scores")
-DATA = "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
-
-
-def observers(manifest: Mapping[str, Any]) -> str:
-    """Words for those who looked at the images of a dataset, by its manifest."""
-    return "generated observers" if Provenance(manifest).is_sample else "people"
 
 
 def of_evaluation(
@@ -25,9 +14,9 @@ def of_evaluation(
 ) -> list[str]:
     """Notices for readers of an evaluation: model -> its MODEL_CONFIG, and dataset -> content of its manifest."""
     models = [Provenance(config).notice(SUBJECTS[model]) for model, config in configs.items()]
-    of_sample = [name for name, manifest in datasets.items() if Provenance(manifest).is_sample]
-    if len(of_sample) < len(datasets):
-        models = [*(SCORES.format(f"The scores on {name}") for name in of_sample), *models]
-    elif of_sample:
-        models = [ALL_SCORES, *models]
-    return [text for text in models if text]
+    origins = {name: Provenance(manifest) for name, manifest in datasets.items()}
+    if origins and all(origin.is_sample for origin in origins.values()):
+        scores = [next(iter(origins.values())).scores_notice()]
+    else:
+        scores = [origin.scores_notice(f"The scores on {name}") for name, origin in origins.items()]
+    return [text for text in (*scores, *models) if text]

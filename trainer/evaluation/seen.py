@@ -4,15 +4,15 @@ A model's folder lists them (`model_folder.TRAINING_IMAGES`). A model of an earl
 the prepared data of its trainings tells, if it is at hand, and a sentence says so if it is not.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trainer.data.copies import match
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
-from trainer.data.splits import is_by_hash
-from trainer.errors import MismatchError, some
+from trainer.datasets.table import HASH, HASH_BY_FOLDER
+from trainer.errors import MismatchError
 from trainer.io.files import StrPath
 from trainer.models.provenance import Provenance
 from trainer.network.model_folder import ModelFolder
@@ -100,7 +100,7 @@ class Seen:
                         f"The {model} was trained on {dataset} too. Some of the test images may have been in its "
                         "training or validation set, so its scores on them may be too good."
                     )
-            elif fingerprint != manifest.fingerprint or not _same_rule(config, manifest.split):
+            elif fingerprint != manifest.fingerprint or not _same_rule(config, manifest):
                 return (
                     f"The {model} was trained on another version of {dataset} (fingerprint {fingerprint[:8]}, "
                     f"here {manifest.fingerprint[:8]}) or with another split, and has no list of its training "
@@ -140,26 +140,8 @@ def check_some_unseen(folder: StrPath, names: Iterable[str]) -> None:
         )
 
 
-def note(title: str, names: Sequence[str], n_images: int) -> str:
-    """Return a sentence about the images that were left out. Empty if none was.
-
-    Args:
-        title: Name of the images, such as `test images of osie`.
-        names: The images that were left out.
-        n_images: Number of the others.
-    """
-    if not names:
-        return ""
-    are, they = ("is", "it is") if len(names) == 1 else ("are", "they are")
-    all_images = f"{len(names) + n_images:,} {title}"
-    return (
-        f"{len(names):,} of the {all_images} {are} in the training data, or in a group with images that are, so "
-        f"{they} left out: {some(names)}."
-    )
-
-
-def _same_rule(config: Mapping[str, Any], rule: str) -> bool:
-    """Return whether a training's data was split by this rule. Earlier versions had no hash."""
+def _same_rule(config: Mapping[str, Any], manifest: Manifest) -> bool:
+    """Return whether a training's data was split as these data. Earlier versions had no hash."""
     if "split" in config:
-        return bool(config["split"] == rule)
-    return not is_by_hash(rule)
+        return bool(config["split"] == manifest.split)
+    return manifest.split not in (HASH, HASH_BY_FOLDER)

@@ -3,7 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
-from trainer.metrics.metric_table import DECIDING, DENSITY, LEAD, METRICS, metrics_that_need
+from trainer.errors import SettingError, check
+from trainer.metrics.metric_table import DECIDING, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.settings.fields import check_ranges, setting
 
 GATE_ON = ("finetune", "test")
@@ -49,6 +50,15 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+    def check_measurable(self, name: str, has_fixations: bool) -> None:
+        """Raise `UserError` unless the metric can be computed on dataset `name`, which decides."""
+        check(
+            self.gate not in metrics_that_need(FIXATIONS) or has_fixations,
+            f"the gate {self.gate} needs fixations, but dataset {name} has only maps: choose one of "
+            f"{', '.join(metrics_that_need(DENSITY))}",
+            SettingError,
+        )
 
 
 def metric_of(gate: str) -> str:

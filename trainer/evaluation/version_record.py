@@ -5,16 +5,13 @@ Loads no NumPy.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from typing_extensions import TypedDict
 
 from trainer.data.prepared_data import Statistics
 from trainer.io.files import checked_json
 from trainer.network.model_folder import ModelConfig
-
-UNKNOWN = "unknown"
-"""Digest of the inputs of a run if its code has no commit, or has changes since. Nothing is the same as it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +29,9 @@ class DataRecord:
 @dataclasses.dataclass(frozen=True)
 class Lineage:
     """The origin of a version. What is not known is empty."""
+
+    UNKNOWN: ClassVar[str] = "unknown"
+    """Digest of the inputs of a run if its code has no commit, or has changes since. Nothing is the same as it."""
 
     run: str = ""
     folder: str = ""

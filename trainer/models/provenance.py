@@ -42,6 +42,20 @@ class Provenance:
             return ""
         return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
 
+    def scores_notice(self, subject: str = "These scores") -> str:
+        """Notice that scores, called `subject`, are on data of the sample set. Empty if not."""
+        if not self.is_sample:
+            return ""
+        return (
+            f"{subject} are of {SHAPES}. They say nothing about photographs or designs, so do not compare them "
+            "with scores on other data."
+        )
+
+    @property
+    def observers(self) -> str:
+        """Words for the observers of data, such as "people"."""
+        return "generated observers" if self.is_sample else "people"
+
     @property
     def trainings(self) -> Iterator[Mapping[str, Any]]:
         """The MODEL_CONFIG of a model, of its base model, and so on."""

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +15,7 @@ from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.errors import ContentError, check, format_duration, now
-from trainer.evaluation import per_image, reasons, run_folders, sample_notices, seen
-from trainer.evaluation.compare import (
-    Contestant,
-    DatasetComparison,
-    SharedScores,
-    draw_images,
-)
+from trainer.evaluation.compare import Comparison
 from trainer.evaluation.evaluation import (
     CeilingScores,
     Ending,
@@ -32,6 +26,7 @@ from trainer.evaluation.evaluation import (
     Significance,
 )
 from trainer.evaluation.per_image import PerImage
+from trainer.evaluation.run_folders import RunFolder
 from trainer.io import files
 from trainer.machine import package_version
 from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
@@ -86,6 +81,10 @@ LARGEST_SHARE = 2.0
 """Positions up to this number are taken for shares of the sides of an image, to draw them."""
 PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
 """Split -> number of its images on the page of a dataset."""
+SAMPLE_NOTICE = (
+    "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
+)
+"""Said of a prepared dataset of the sample set."""
 Path = str | os.PathLike[str]
 
 
@@ -114,7 +113,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             ("Network input", size, f"height {wording.TIMES} width, pixels"),
             ("Ground truth", manifest.ground_truth, fixations),
         ],
-        notices=[sample_notices.DATA] if Provenance(vars(manifest)).is_sample else [],
+        notices=[SAMPLE_NOTICE] if Provenance(vars(manifest)).is_sample else [],
         partial=partial,
         splits=[
             {
@@ -252,7 +251,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
     folder = pathlib.Path(folder)
     remedy = f"{folder} is not an evaluation: make one with `python -m trainer evaluate`"
     evaluation = Evaluation.read(folder, remedy)
-    tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
+    tables = PerImage.read_all(folder / model_folder.PER_IMAGE, remedy)
     *others, last = evaluation.datasets
     is_alone = not (registers or evaluation.run)
     warnings, reason = evaluation.data_warnings, sentences.reason_of(evaluation, registers)
@@ -266,7 +265,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
         headline=headline(evaluation, registers),
         sentence=_sentence(evaluation, tables[evaluation.decides]),
         reason=" ".join([reason, *([sentences.REGISTERS_NOTHING] if is_alone else [])]),
-        notices=sentences.notices(evaluation),
+        notices=evaluation.notices,
         data_warnings=warnings,
         percent=wording.percent(evaluation.shown_confidence),
         sets=[_describe_set(folder, name, tables[name], evaluation) for name in evaluation.datasets],
@@ -284,7 +283,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
 def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
     """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
     # On this machine, people know a run by its folder's name.
-    homes = (parent.name for parent in folder.absolute().parents if (parent / run_folders.RUN_FILE).is_file())
+    homes = (parent.name for parent in folder.absolute().parents if RunFolder(parent).is_run)
     facts = {
         "Model": str(Provenance(evaluation.model_configs[Role.CANDIDATE])),
         "Data": _data({name: (each.n_images, each.n_units) for name, each in evaluation.datasets.items()}),
@@ -297,7 +296,7 @@ def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
 def _data(counts: Mapping[str, tuple[int, int]]) -> str:
     """The datasets in words, from the number of images and of units (`PerImage.n_units`) of each."""
     return " and ".join(
-        f"{n_images:,} {wording.images_of(name)}{wording.in_groups(n_units, n_images)}"
+        f"{n_images:,} {PreparedData.images_of(name)}{wording.in_groups(n_units, n_images)}"
         for name, (n_images, n_units) in counts.items()
     )
 
@@ -349,16 +348,16 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
     """Return the values of the template for one dataset."""
     result = evaluation.datasets[name]
     labels = {model: heading for model, heading in MODELS.items() if model in result.models}
-    gate_metric, who = evaluation.metric, sample_notices.observers(vars(result.manifest))
+    gate_metric, who = evaluation.metric, Provenance(vars(result.manifest)).observers
     note = ""
     if not result.has_fixations:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
         note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
-    images = wording.images_of(name)
+    images = PreparedData.images_of(name)
     return {
         "name": name,
         "title": score_tables.title(name),
-        "leak": seen.note(images, result.left_out, result.n_images),
+        "leak": result.left_out_note(images),
         "decides": name == evaluation.decides,
         "note": note,
         "how": sentences.how_measured(result),
@@ -424,23 +423,18 @@ def _rule(evaluation: Evaluation) -> pages.Facts:
     rule += (
         f", {wording.percent(level)} confidence for other images and the same people" if level else ", means only"
     )
-    facts = [("Gate", rule), ("Decided on", wording.images_of(evaluation.decides))]
+    facts = [("Gate", rule), ("Decided on", PreparedData.images_of(evaluation.decides))]
     if known := evaluation.known:
-        facts.append(("Known images", reasons.known_text(known) or known.verdict))
+        facts.append(("Known images", known.text or known.verdict))
     return facts
 
 
 # === A comparison ===
 
 
-def write_comparison(
-    contestants: Sequence[Contestant],
-    shared: Mapping[str, SharedScores],
-    results: Mapping[str, DatasetComparison],
-    level: float,
-    html: Path,
-) -> None:
-    """Write the page of a comparison at `level`. It has pictures if the data and the models still exist."""
+def write_comparison(comparison: Comparison, html: Path) -> None:
+    """Write the page of a comparison. It has pictures if the data and the models still exist."""
+    contestants, results = comparison.contestants, comparison.results
     colors = {
         contestant.label: COMPARED_COLORS[index % len(COMPARED_COLORS)]
         for index, contestant in enumerate(contestants)
@@ -449,11 +443,9 @@ def write_comparison(
     data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
     notices = [text for each in contestants if (text := each.notice)]
     configs = {each.label: each.config for each in contestants if each.config is not None}
-    sets = []
     with files.folder() as folder:
-        for name, result in results.items():
-            drawn = draw_images(contestants, shared[name], result.differing, folder / name)
-            sets.append(_describe_compared(name, result, shared[name], colors, drawn))
+        drawn = {name: comparison.draw_images(name, folder / name) for name in results}
+        sets = [_describe_compared(comparison, name, colors, drawn[name]) for name in results]
     pages.write_page(
         html,
         "compare.html.jinja",
@@ -461,7 +453,7 @@ def write_comparison(
         head=[("Data", data), ("Date", now()), *pages.code_facts(package_version.code_version())],
         notices=notices,
         first=first,
-        percent=wording.percent(level),
+        percent=wording.percent(comparison.level),
         corrected=len(others) if len(others) > 1 else 0,
         sets=sets,
         models=pages.grid({each.label: [("named", each.name), *each.facts.items()] for each in contestants}),
@@ -470,20 +462,20 @@ def write_comparison(
 
 
 def _describe_compared(
+    comparison: Comparison,
     name: str,
-    result: DatasetComparison,
-    shared: SharedScores,
     colors: Mapping[str, str],
     drawn: Mapping[str, Mapping[str, pathlib.Path]],
 ) -> dict[str, Any]:
     """Return the values of the template for one dataset."""
+    result, table = comparison.results[name], comparison.shared[name].table
     labels = {model: (model, color) for model, color in colors.items()}
     if Role.CENTER_BIAS in result.means:
         labels[Role.CENTER_BIAS] = ("Centre bias", "")
     return {
         "name": name,
         "title": score_tables.title(name),
-        **score_tables.describe_scores(shared.table, labels, result.means, result.intervals),
+        **score_tables.describe_scores(table, labels, result.means, result.intervals),
         "metric": METRICS[result.metric].label,
         "notes": result.notes,
         "verdicts": [
@@ -496,7 +488,7 @@ def _describe_compared(
         },
         "gallery": gallery.describe_gallery(
             [gallery.GalleryImage(image, drawn.get(image, {})) for image in result.differing],
-            shared.table,
+            table,
             {model: model for model in colors},
             result.metric,
             gallery.DIFFERENCE,

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainer import wording
+from trainer.data.prepared import PreparedData
 from trainer.evaluation.evaluation import Evaluation, Gain, Role, Significance
 from trainer.evaluation.per_image import PerImage
 from trainer.metrics.metric_table import METRICS
@@ -35,7 +36,7 @@ def number(score: float) -> str:
 
 def title(dataset: str) -> str:
     """Return the heading of the images of a dataset, such as `Validation images of salicon`."""
-    images = wording.images_of(dataset)
+    images = PreparedData.images_of(dataset)
     return f"{images[0].upper()}{images[1:]}"
 
 

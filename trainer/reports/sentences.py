@@ -1,7 +1,6 @@
 """Sentences about an evaluation: why it decided, what was measured, and where the candidate is worse."""
 
 from trainer import wording
-from trainer.evaluation import reasons, sample_notices
 from trainer.evaluation.evaluation import Evaluation, Role, ScoredDataset
 from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -14,8 +13,7 @@ def reason_of(evaluation: Evaluation, registers: bool) -> str:
     """The reason of the decision in an evaluation. It says `would become` unless the candidate is registered."""
     if is_undecided(evaluation, registers):
         return "No default model was compared with it."
-    reason = evaluation.reason
-    return reason if registers else reason.replace(reasons.BECOMES, "The candidate would become the default", 1)
+    return evaluation.reason if registers else evaluation.conditional_reason
 
 
 def is_undecided(evaluation: Evaluation, registers: bool) -> bool:
@@ -78,7 +76,7 @@ def how_measured(result: ScoredDataset) -> str:
         text += f"{points}: on {result.n_fixations:,} fixations{observers}, at the original size of each image. "
         other = ", ".join(row.label for row in METRICS.values() if not row.is_of_map)
         text += f"One map is scored in all metrics but {other}, whose map is divided by the centre bias. "
-    return text + reasons.center_bias_text(result)
+    return text + result.center_bias_text
 
 
 def _pages_text(result: ScoredDataset, model: str) -> str:
@@ -88,9 +86,3 @@ def _pages_text(result: ScoredDataset, model: str) -> str:
         return ""
     size = wording.size_text(of_model.image_size)
     return f" ({of_model.n_images:,} of {result.n_images:,} images as pages at {size})"
-
-
-def notices(evaluation: Evaluation) -> list[str]:
-    """What readers of an evaluation must know of its data and models (`sample_notices.of_evaluation`)."""
-    manifests = {name: vars(result.manifest) for name, result in evaluation.datasets.items()}
-    return sample_notices.of_evaluation(evaluation.model_configs, manifests)

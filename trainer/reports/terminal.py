@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import wording
-from trainer.evaluation import sample_notices
-from trainer.evaluation.compare import DatasetComparison
+from trainer.evaluation.compare import Comparison
 from trainer.evaluation.evaluation import (
     CeilingScores,
     Evaluation,
     Role,
     ScoredDataset,
 )
+from trainer.models.provenance import Provenance
 from trainer.reports.ceiling_rows import ceiling_notes, ceiling_rows, ceiling_scope, share_text
 from trainer.reports.score_tables import (
     MODELS,
@@ -30,7 +30,7 @@ from trainer.reports.score_tables import (
     metric_label,
     title,
 )
-from trainer.reports.sentences import decisive_text, how_measured, notices, reason_of, where_worse
+from trainer.reports.sentences import decisive_text, how_measured, reason_of, where_worse
 
 LABEL_WIDTH = 12
 """Longest line of a model's name above its scores, such as the half of 20260101-120000."""
@@ -39,8 +39,8 @@ LABEL_WIDTH = 12
 def print_evaluation(evaluation: Evaluation, console: Console, registers: bool = True) -> None:
     """Print a table for each dataset and the reason of the decision.
 
-    `registers` is as for `report.write_report`. `gate.require_baseline` prints the reason if the candidate is
-    worse than the centre bias.
+    `registers` is as for `report.write_report`. `Evaluation.require_baseline` prints the reason if the candidate
+    is worse than the centre bias.
     """
     level = evaluation.shown_confidence
     for dataset, result in evaluation.datasets.items():
@@ -63,7 +63,7 @@ def print_evaluation(evaluation: Evaluation, console: Console, registers: bool =
             _print_ceiling(console, result, level)
     for text in evaluation.data_warnings:
         console.print(Text(f"warning: {text}"), soft_wrap=True)
-    for text in notices(evaluation):
+    for text in evaluation.notices:
         console.print(Text(text), soft_wrap=True)
     if evaluation.passed_baseline:
         console.print(Text(reason_of(evaluation, registers)), soft_wrap=True)
@@ -71,7 +71,7 @@ def print_evaluation(evaluation: Evaluation, console: Console, registers: bool =
 
 def _print_ceiling(console: Console, result: ScoredDataset, level: float) -> None:
     """Print how well observers predict each other, and how far each model comes from the centre bias to that."""
-    ceiling, who = result.ceiling, sample_notices.observers(vars(result.manifest))
+    ceiling, who = result.ceiling, Provenance(vars(result.manifest)).observers
     if not isinstance(ceiling, CeilingScores):
         console.print(Text(f"No ceiling of {who}: {ceiling.absent if ceiling else ''}"), soft_wrap=True)
         return
@@ -100,14 +100,14 @@ def _print_ceiling(console: Console, result: ScoredDataset, level: float) -> Non
         console.print(Text(note), soft_wrap=True)
 
 
-def print_comparison(results: Mapping[str, DatasetComparison], level: float, console: Console) -> None:
+def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print for each dataset the scores, the gains over the first model, the notes and the verdicts."""
-    for dataset, result in results.items():
+    for dataset, result in comparison.results.items():
         # 80 characters have room for the intervals of two models.
         intervals = {label: ends for label, ends in result.intervals.items() if label != Role.CENTER_BIAS}
         _print(
             console,
-            _heading(dataset, result.n_images, result.n_units, level),
+            _heading(dataset, result.n_images, result.n_units, comparison.level),
             *_score_cells(result.means, intervals),
         )
         for label, differences in result.differences.items():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
-from trainer.errors import UnknownNameError, check, look_up
+from trainer.errors import SettingError, UnknownNameError, check, look_up
 from trainer.network.architecture import Architecture
 from trainer.network.networks import DEFAULT
 
@@ -187,15 +187,16 @@ class Chip:
         part, largest = batch_size // replicas // accumulation, self.largest_batch(image_size, precision, network)
         needs, has = self.step_memory_bytes(part, image_size, precision, network) / 1e9, self.usable_bytes / 1e9
         remedy = (
-            f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
+            f"Set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
             f"{parts(batch_size // replicas, largest)}"
             if largest
-            else "use smaller images, or a machine with more memory"
+            else "Use smaller images, or a machine with more memory"
         )
         check(
             part <= largest,
             f"batch_size is {batch_size}: {part} images of {image_size[0]}x{image_size[1]} a chip in {precision} "
-            f"take about {needs:.1f} GB, and {name} has {has:.1f} GB for them; {remedy}",
+            f"take about {needs:.1f} GB, and {name} has {has:.1f} GB for them. {remedy}",
+            SettingError,
         )
 
 
@@ -411,17 +412,17 @@ class Accelerator:
         figures = "V100, A100 and TPU v3, alike for GPUs and TPUs"
         if chip.efficiency_in(precision) is FLOAT32_EFFICIENCY:
             figures = "V100 in float32, where cuDNN may multiply less often than is counted"
-        compiled = "a TPU v5e" if self.image == "tpu" else "GPUs; the operations, for a TPU v5e"
+        compiled = "a TPU v5e" if self.image == "tpu" else "GPUs, but the operations for a TPU v5e"
         traffic, memory = (counts[self.image][precision] for counts in (cost.traffic_bytes, cost.memory_bytes))
         return (
             f"Time: {cost.flop / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
             f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
             f"{cost.state_traffic_bytes[self.image] / 1e9:.1f} GB a step for the weights, at {share} "
-            f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
+            f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s, "
             f"bound by {chip.bound(batch, image_size, precision, network)}). The share of the peaks is assumed, "
-            f"from published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
+            f"from published figures for VGG16 and ResNet-50 on {figures}. It was not measured on this chip.",
             f"Memory: {memory / 1e9:.2f} GB per 240x320 image (counted likewise), scaled by pixels, and "
-            f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is "
+            f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer. {USABLE_MEMORY:.0%} of a chip's memory is "
             "usable.",
         )
 

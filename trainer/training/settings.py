@@ -205,10 +205,12 @@ class TrainConfig:
         divisor += f" x accumulation {accumulation}" if accumulation > 1 else ""
         check(
             batch_size % n_parts == 0,
-            f"batch_size is {batch_size}, not a multiple of {divisor}; set it to {near}, or to 0 for the default",
+            f"batch_size is {batch_size}, not a multiple of {divisor}. Set it to {near}, or to 0 for the default",
+            SettingError,
         )
         check(
             batch_size <= images,
-            f"batch_size is {batch_size} over {replicas} replicas, but there are {images} training images; "
-            "make it smaller, use fewer chips, or prepare more images (max_examples)",
+            f"batch_size is {batch_size} over {replicas} replicas, but there are {images} training images. "
+            "Make it smaller, use fewer chips, or prepare more images (max_examples)",
+            SettingError,
         )

@@ -376,7 +376,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     assert preflight.digest_of_run(DEFAULTS, "other data") != digest
     for unknown in ("1.0+abc-dirty", "1.0"):
         monkeypatch.setattr(package_version, "code_version", lambda: unknown)  # noqa: B023
-        assert preflight.digest_of_run(DEFAULTS, "data") == version_record.UNKNOWN
+        assert preflight.digest_of_run(DEFAULTS, "data") == version_record.Lineage.UNKNOWN
 
 
 # === Places ===

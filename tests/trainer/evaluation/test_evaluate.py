@@ -20,10 +20,11 @@ from trainer.data.fetch import fetch_dataset
 from trainer.data.prepared import PreparedData
 from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, MismatchError, UserError
-from trainer.evaluation import confidence, gate, per_image, scoring
+from trainer.evaluation import confidence, gate, scoring
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation import Evaluation, Role
+from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.seen import training_data
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
@@ -92,7 +93,7 @@ def test_a_model_has_the_same_scores_on_data_prepared_at_any_size(models, tmp_pa
         data = tmp_path / size
         fetch_dataset(config, data, test_of="osie")
         evaluate(EvaluateConfig(), models["good"], {"osie-test": data}, tmp_path / f"scores-{size}")
-        table = per_image.read_scores(tmp_path / f"scores-{size}" / model_folder.PER_IMAGE, "")["osie-test"]
+        table = PerImage.read_all(tmp_path / f"scores-{size}" / model_folder.PER_IMAGE, "")["osie-test"]
         scores.append(table.scores["candidate"])
     assert set(scores[0]) == set(METRICS)
     for metric, expected in scores[0].items():
@@ -164,7 +165,7 @@ def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, mod
     found = evaluate(
         EvaluateConfig(), models["bad"], {"salicon": dataset}, tmp_path / "evaluation", models["good"]
     ).datasets["salicon"]
-    table = per_image.read_scores(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
+    table = PerImage.read_all(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
     for opponent in ("centre_bias", "champion"):
         gains = table.gains("candidate", opponent, 0.95)
         assert found.worse[opponent] == [metric for metric, gain in gains.items() if gain.high < 0]
@@ -178,7 +179,7 @@ def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation, 
     assert (judged.decides, judged.decided) == ("many", True)
     assert (judged.passed_baseline, judged.beats_champion, judged.promote) == (True, True, True)
     assert "KLD" in judged.reason
-    gate.require_baseline(judged)
+    judged.require_baseline()
     # Ten images are too few.
     assert (evaluation.decides, evaluation.decided, evaluation.promote) == ("salicon", False, False)
     few = evaluation.datasets["salicon"].decisive_gain
@@ -212,10 +213,10 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
     assert not evaluation.promote
     kld = evaluation.datasets["salicon"].models["candidate"]["kld"]
     with refused(GateError, f"{kld:.3f}", 2, "salicon") as caught:
-        gate.require_baseline(evaluation)
+        evaluation.require_baseline()
     assert "Train the candidate" not in str(caught.value)
     with pytest.raises(GateError, match="Train the candidate"):
-        gate.require_baseline(dataclasses.replace(evaluation, run="msinet-2026"))
+        dataclasses.replace(evaluation, run="msinet-2026").require_baseline()
 
 
 def test_a_test_set_alone_is_refused_by_its_own_centre_bias(good, models, tmp_path):
@@ -223,7 +224,7 @@ def test_a_test_set_alone_is_refused_by_its_own_centre_bias(good, models, tmp_pa
     np.save(alone / prepared_data.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
     evaluation = evaluate(EvaluateConfig(), models["good"], {"osie-test": alone}, tmp_path / "evaluation")
     with refused(GateError, 5) as caught:
-        gate.require_baseline(evaluation)
+        evaluation.require_baseline()
     assert "train" not in str(caught.value).lower()
 
 
@@ -270,7 +271,7 @@ def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good,
         data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=40, groups=names)
         judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
         pages = judged.datasets["pages"]
-        table = per_image.read_scores(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
+        table = PerImage.read_all(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
         assert table.groups == names
         gains = table.values("champion", "kld") - table.values("candidate", "kld")
         decisive = pages.decisive_gain

@@ -127,7 +127,7 @@ def evaluation(dataset, models, tmp_path_factory):
 
 @pytest.fixture
 def table(evaluation):
-    return per_image.read_scores(evaluation[0] / model_folder.PER_IMAGE, "")["salicon"]
+    return PerImage.read_all(evaluation[0] / model_folder.PER_IMAGE, "")["salicon"]
 
 
 def test_scores_without_an_observer_are_those_of_the_other_fixations(table, dataset, models):
@@ -179,7 +179,7 @@ def test_reports_say_what_intervals_hold_for_and_the_gate_decides_over_images_al
 def test_they_are_stored_and_read_again(table, tmp_path):
     per_image.append_scores(tmp_path / "scores.csv", "one", table)
     per_image.append_scores(tmp_path / "scores.csv", "two", table.only(table.images[3:5]))
-    read = per_image.read_scores(tmp_path / "scores.csv", "")
+    read = PerImage.read_all(tmp_path / "scores.csv", "")
     for metric in METRICS:
         assert read["one"].people(metric, Role.CANDIDATE, Role.CHAMPION) == table.people(
             metric, Role.CANDIDATE, Role.CHAMPION

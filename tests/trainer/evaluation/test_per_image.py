@@ -23,7 +23,7 @@ def table():
 def test_read_returns_what_write_wrote(table, tmp_path):
     per_image.append_scores(tmp_path / "scores.csv", "salicon", table)
     per_image.append_scores(tmp_path / "scores.csv", "osie", table.only(["é.jpg"]))
-    read = per_image.read_scores(tmp_path / "scores.csv", "")
+    read = PerImage.read_all(tmp_path / "scores.csv", "")
     assert list(read) == ["salicon", "osie"]
     assert read["salicon"].images == list(ROWS)
     for image, models in ROWS.items():
@@ -49,7 +49,7 @@ def test_file_from_before_a_metric_existed_is_read(table, tmp_path, monkeypatch)
     with monkeypatch.context() as earlier:
         earlier.setattr(per_image, "METRICS", {name: row for name, row in METRICS.items() if name != "nss"})
         per_image.append_scores(tmp_path / "scores.csv", "salicon", table)
-    read = per_image.read_scores(tmp_path / "scores.csv", "")["salicon"]
+    read = PerImage.read_all(tmp_path / "scores.csv", "")["salicon"]
     assert read.of_image("candidate", "a, b.jpg") == {"kld": 0.1 + 0.2, "cc": -0.5}
 
 
@@ -58,10 +58,10 @@ def test_file_without_scores_is_named(content, tmp_path):
     path = tmp_path / "per_image.csv"
     path.write_text(content)
     if not content:
-        assert per_image.read_scores(path, "evaluate again") == {}
+        assert PerImage.read_all(path, "evaluate again") == {}
         path.unlink()
     with refused(NotFoundError if not content else ContentError, "per_image.csv", "evaluate again"):
-        per_image.read_scores(path, "evaluate again")
+        PerImage.read_all(path, "evaluate again")
 
 
 MODELS = {"candidate": 1.0, "uniform": 0.0}
@@ -81,7 +81,7 @@ def test_a_group_of_images_is_one_value_of_every_mean_and_interval(tmp_path):
     assert (gain.mean, gain.n_images, gain.worse_on, gain.of_groups) == (pytest.approx(-14 / 3), 3, 3, True)
     assert table.intervals("candidate", 0.95)["kld"] == confidence.mean_interval([2.0, 5.0, 7.0])
     per_image.append_scores(tmp_path / "scores.csv", "pages", table)
-    read = per_image.read_scores(tmp_path / "scores.csv", "")["pages"]
+    read = PerImage.read_all(tmp_path / "scores.csv", "")["pages"]
     assert read.groups == ["site", "site", "", "other"]
     assert read.only(["c", "b", "a"]).groups == ["", "site", "site"]
 

@@ -64,7 +64,7 @@ def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data,
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
     for shown in ((tmp_path / "report.html").read_text(), printed(console)):
-        assert sample_notices.ALL_SCORES in shown
+        assert Provenance(SAMPLE).scores_notice() in shown
         assert f"The candidate was {provenance.MARK}" in shown
 
 
