@@ -7,6 +7,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
+    trainer.texts
     trainer.errors
     trainer.machine
     trainer.io

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
-from trainer.errors import ContentError, first_line
+from trainer.errors import ContentError
 from trainer.io.files import MOST_MEGAPIXELS
+from trainer.texts import first_line
 
 Pixels = npt.NDArray[np.uint8]
 

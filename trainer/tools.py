@@ -21,7 +21,7 @@ from types import ModuleType
 from trainer.commands import shared_maps
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags
-from trainer.errors import check, look_up, printable, reported, shown, some, terminable
+from trainer.errors import check, look_up, reported, terminable
 from trainer.io.files import local_path, replacing
 from trainer.models.find import choose_model
 from trainer.pictures import FORMATS
@@ -39,6 +39,7 @@ from trainer.settings.flags import (
     settings,
     summarize,
 )
+from trainer.texts import printable, shown, some
 
 __all__ = [
     "COLORS_CSS",

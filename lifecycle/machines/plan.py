@@ -12,7 +12,8 @@ from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size
 from trainer.datasets.table import Dataset
-from trainer.errors import SettingError, check, format_duration
+from trainer.errors import SettingError, check
+from trainer.texts import format_duration
 from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 

@@ -14,11 +14,12 @@ from typing import Any, Self, TypeVar
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from trainer.data.settings import SAMPLE, FetchConfig, HeldOutConfig
-from trainer.errors import Checks, SettingError, UnknownNameError, check, nearest
+from trainer.errors import Checks, SettingError, UnknownNameError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import author
 from trainer.models.model_names import NO_FILE, PRETRAINED
 from trainer.settings.fields import Value, as_type, brief_value, group_of
+from trainer.texts import nearest
 from trainer.training.settings import TrainConfig
 
 Config = TypeVar("Config")

@@ -31,12 +31,13 @@ from lifecycle.runs.parameters import (
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.datasets.published_archives import Origin
 from trainer.datasets.table import Dataset
-from trainer.errors import Checks, SettingError, UserError, check, nearest
+from trainer.errors import Checks, SettingError, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.places.places import source_places, stored_at
 from trainer.settings.fields import Value
+from trainer.texts import nearest
 from trainer.training.settings import TrainConfig
 
 

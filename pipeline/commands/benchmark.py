@@ -22,8 +22,9 @@ from pipeline.graph import accelerator_table
 from pipeline.graph.environment import load_environment
 from pipeline.vertex.benchmark import Benchmark, BenchmarkJob, measure_on_vertex
 from trainer.data.settings import FetchConfig
-from trainer.errors import SettingError, check, format_duration
+from trainer.errors import SettingError, check
 from trainer.settings.flags import Parser, add_settings, settings
+from trainer.texts import format_duration
 from trainer.training.accelerators import Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 

@@ -21,8 +21,9 @@ from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.graph import accelerator_table
 from trainer.data.settings import FetchConfig
 from trainer.datasets.table import Dataset
-from trainer.errors import SettingError, check, format_duration, nearest
+from trainer.errors import SettingError, check
 from trainer.settings.flags import Parser, add_settings, settings
+from trainer.texts import format_duration, nearest
 from trainer.training.accelerators import ACCELERATORS, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 

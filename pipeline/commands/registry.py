@@ -27,7 +27,7 @@ from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.versions import DefaultMove, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
-from trainer.errors import NotFoundError, SettingError, UsageError, check, printable
+from trainer.errors import NotFoundError, SettingError, UsageError, check
 from trainer.evaluation.version_record import Lineage
 from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
@@ -35,6 +35,7 @@ from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.reports import version_summary
 from trainer.settings.flags import Parser, add_settings, settings
+from trainer.texts import printable
 
 HELP = "list model versions, show one, draw their history, set the default, or give it all traffic"
 COLUMNS = ("version", "date", "data", "gain", "over", "end", "alias", "place")

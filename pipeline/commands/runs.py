@@ -22,9 +22,10 @@ from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.vertex import runs
 from pipeline.vertex.runs import SentRun
-from trainer.errors import NotFoundError, SettingError, UserError, check, printable
+from trainer.errors import NotFoundError, SettingError, UserError, check
 from trainer.evaluation.run_folders import RunFolder
 from trainer.reports import version_summary
+from trainer.texts import printable
 
 HELP = "list, show or cancel runs on Vertex AI"
 MAX_LISTED = 10

@@ -6,7 +6,8 @@ from typing import Any
 
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
-from trainer.errors import SettingError, UserError, check, nearest
+from trainer.errors import SettingError, UserError, check
+from trainer.texts import nearest
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.settings import TrainConfig
 

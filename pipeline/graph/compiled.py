@@ -12,9 +12,10 @@ from components import NEVER_CACHED
 from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from pipeline.graph.environment import Environment
-from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice, nearest
+from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice
 from trainer.io.files import read_yaml, replacing
 from trainer.settings.fields import as_type
+from trainer.texts import nearest
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
 """Address of a repository of templates in Artifact Registry."""

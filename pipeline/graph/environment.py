@@ -23,10 +23,11 @@ from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from lifecycle.vertex.api import check_api_address
 from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
-from trainer.errors import MismatchError, SettingError, UnknownNameError, UserError, check, check_choice, nearest
+from trainer.errors import MismatchError, SettingError, UnknownNameError, UserError, check, check_choice
 from trainer.io.files import read_toml
 from trainer.places.places import stored_at
 from trainer.settings.fields import Value
+from trainer.texts import nearest
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig
 

@@ -11,9 +11,9 @@ from lifecycle.machines.plan import DataSize, TrainingPlan
 from lifecycle.runs.parameters import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Values
 from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.datasets.table import DATASETS
-from trainer.errors import format_duration
 from trainer.metrics.metric_table import DECIDING, DENSITY, metrics_that_need
 from trainer.settings.fields import Value
+from trainer.texts import format_duration
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig

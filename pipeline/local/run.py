@@ -33,13 +33,14 @@ from lifecycle.runs.outcome import End
 from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
-from trainer.errors import ConflictError, NotFoundError, UserError, format_duration, now, visible
+from trainer.errors import ConflictError, NotFoundError, UserError
 from trainer.evaluation.evaluation import Evaluation
 from trainer.io import files
 from trainer.models import model_names
 from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.places.queries import Queries
+from trainer.texts import format_duration, now, visible
 
 LOG = "log.txt"
 GRACE_S = 10.0

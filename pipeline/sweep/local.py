@@ -32,19 +32,12 @@ from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
 from trainer.data.prepared import PreparedData
-from trainer.errors import (
-    Checks,
-    ContentError,
-    FailedError,
-    PlaceError,
-    check,
-    format_duration,
-    terminable,
-)
+from trainer.errors import Checks, ContentError, FailedError, PlaceError, check, terminable
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.models.find import find_model
 from trainer.network import model_folder
 from trainer.settings.fields import Value
+from trainer.texts import format_duration
 from trainer.training import hypertune
 
 TRIALS, STUDY = "trials.sqlite3", "sweep"

@@ -8,10 +8,11 @@ from typing import Any
 
 from lifecycle.runs.parameters import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
-from trainer.errors import FailedError, check, format_duration
+from trainer.errors import FailedError, check
 from trainer.evaluation.evaluation import ScoredDataset
 from trainer.models.provenance import Provenance
 from trainer.settings.fields import Value
+from trainer.texts import format_duration
 
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
 UNTESTED = (

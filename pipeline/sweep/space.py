@@ -29,7 +29,6 @@ from trainer.errors import (
     UnknownNameError,
     UserError,
     check,
-    nearest,
 )
 from trainer.io import files
 from trainer.models import author
@@ -38,6 +37,7 @@ from trainer.models.model_names import PRETRAINED
 from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
 from trainer.places.places import stored_at, without_queries
 from trainer.settings.fields import Value, flag_of
+from trainer.texts import nearest
 from trainer.training.settings import TrainConfig
 
 TABLES = ("parameters", "search")

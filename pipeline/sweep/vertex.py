@@ -23,13 +23,14 @@ from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
 from pipeline.vertex.jobs import Jobs, custom_job
-from trainer.errors import FailedError, UserError, check, format_duration
+from trainer.errors import FailedError, UserError, check
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
 from trainer.network.model_folder import EVALUATION, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import stored_at
 from trainer.settings.fields import flag_of
+from trainer.texts import format_duration
 from trainer.training import hypertune
 from trainer.training.settings import TrainConfig
 

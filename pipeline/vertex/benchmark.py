@@ -23,7 +23,8 @@ from pipeline.graph.environment import Environment
 from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
 from trainer.commands.benchmark import RESULT
-from trainer.errors import FailedError, UnreachableError, UserError, check, format_duration
+from trainer.errors import FailedError, UnreachableError, UserError, check
+from trainer.texts import format_duration
 
 COMMAND = ["python", "-m", "trainer", "benchmark"]
 TIMEOUT_S = 1800

@@ -10,7 +10,7 @@ from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import Run, message_as_json, state_of
 from pipeline.graph.environment import Environment
-from trainer.errors import format_duration
+from trainer.texts import format_duration
 
 STATUSES = {"succeeded": 0, "failed": 1, "cancelled": 2}
 """The final states of a run -> the exit status."""

@@ -29,9 +29,9 @@ from trainer.errors import (
     UnknownNameError,
     UserError,
     check,
-    nearest,
 )
 from trainer.settings.fields import Value
+from trainer.texts import nearest
 
 PAUSED = "paused"
 OFTEN = "0 */6 * * *"

@@ -28,10 +28,10 @@ from trainer.errors import (
     UnknownNameError,
     UserError,
     check,
-    nearest,
 )
 from trainer.io.files import read_toml
 from trainer.settings.fields import Value
+from trainer.texts import nearest
 
 TEXT, MOMENT, CHOICE = (
     (str, "a string"),

@@ -12,9 +12,9 @@ from studio.__main__ import main
 from tests.golden.inputs import image
 from tests.refusals import assert_named
 from tests.studio.pages import CONFIG, needs_browser, serving
-from trainer.errors import printable
 from trainer.prediction import predictor as predictor_module
 from trainer.prediction.regions import Region, measure_regions
+from trainer.texts import printable
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -2,8 +2,6 @@ import pytest
 
 from tests.refusals import refused
 from trainer.errors import (
-    LINE_CHARACTERS,
-    MOST_LINES,
     Checks,
     MistakesError,
     SettingError,
@@ -11,12 +9,10 @@ from trainer.errors import (
     UserError,
     check,
     check_choice,
-    first_line,
     look_up,
-    printable,
     reported,
-    visible,
 )
+from trainer.texts import LINE_CHARACTERS, MOST_LINES, first_line, printable, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -26,7 +22,7 @@ def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
 
 
 def test_a_missing_package_is_named_without_a_traceback():
-    with pytest.raises(SystemExit, match="has no package nothere; run `make install`"), reported():
+    with pytest.raises(SystemExit, match="has no package nothere. Run `make install`"), reported():
         import nothere  # noqa: F401
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from trainer.commands.shared_flags import add_cache_dir
 from trainer.data.settings import FetchConfig
 from trainer.datasets.table import Dataset
-from trainer.errors import AmbiguousError, visible
+from trainer.errors import AmbiguousError
 from trainer.machine.runtime import announce
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
+from trainer.texts import visible
 
 if TYPE_CHECKING:
     from trainer.data.prepared_data import Manifest

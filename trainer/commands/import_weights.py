@@ -14,8 +14,8 @@ import argparse
 
 from trainer.data.settings import FetchConfig
 from trainer.datasets.table import DATASETS
-from trainer.errors import visible
 from trainer.settings.flags import output_dir
+from trainer.texts import visible
 
 HELP = "convert published weights to a model"
 

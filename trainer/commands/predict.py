@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_maps import add_map_flags, write_maps
-from trainer.errors import PlaceError, check, printable
+from trainer.errors import PlaceError, check
 from trainer.io.files import local_path
 from trainer.settings.flags import Parser
+from trainer.texts import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.inputs import Input

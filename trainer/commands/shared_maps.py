@@ -11,9 +11,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer.commands.shared_flags import add_model, add_region
-from trainer.errors import interrupted_status, printable, some
+from trainer.errors import interrupted_status
 from trainer.prediction.settings import PredictConfig
 from trainer.settings.flags import Parser, add_settings, output_file, results_dir, settings, summarize
+from trainer.texts import printable, some
 
 if TYPE_CHECKING:
     from rich.table import Table

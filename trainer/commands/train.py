@@ -7,7 +7,7 @@ import shlex
 
 from trainer.commands.shared_flags import MODEL
 from trainer.data.settings import CACHES
-from trainer.errors import SettingError, check, some
+from trainer.errors import SettingError, check
 from trainer.network.model_folder import ModelFolder
 from trainer.settings.fields import configs_of, flag_of
 from trainer.settings.flags import (
@@ -18,6 +18,7 @@ from trainer.settings.flags import (
     output_file,
     settings,
 )
+from trainer.texts import some
 from trainer.training.settings import TrainConfig
 
 HELP = "train on a prepared dataset"

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from trainer.errors import ContentError, some
+from trainer.errors import ContentError
+from trainer.texts import some
 
 MOST_LISTED = 200
 """A manifest lists the reasons of at most so many images."""

@@ -20,8 +20,9 @@ from PIL import Image
 from scipy import ndimage
 
 from trainer.data.prepared_data import CENTER_BIAS, PREPARE_AGAIN
-from trainer.errors import ContentError, first_line
+from trainer.errors import ContentError
 from trainer.metrics.points import Points, count_points, scale_points
+from trainer.texts import first_line
 
 SIZE = (120, 160)
 """Height and width of the histogram."""

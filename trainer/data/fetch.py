@@ -17,13 +17,14 @@ from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
 from trainer.datasets.table import HASH, Dataset
-from trainer.errors import ContentError, PlaceError, UserError, visible
+from trainer.errors import ContentError, PlaceError, UserError
 from trainer.io import files
 from trainer.io.files import is_taken, replacing
 from trainer.machine.package_version import code_version
 from trainer.machine.runtime import load_tensorflow
 from trainer.places import archive_files
 from trainer.places.places import source_places
+from trainer.texts import visible
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts

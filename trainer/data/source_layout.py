@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import TEST
 from trainer.datasets.table import Dataset, FileRule
-from trainer.errors import ContentError, some
+from trainer.errors import ContentError
 from trainer.machine import untrusted
 from trainer.pictures import OTHER_SUFFIXES, SUFFIXES
 from trainer.places.archive_files import Member
+from trainer.texts import some
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]

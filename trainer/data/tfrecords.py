@@ -24,7 +24,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from trainer.data.prepared_data import PREPARE_AGAIN, Manifest, shard_name
-from trainer.errors import ContentError, first_line
+from trainer.errors import ContentError
+from trainer.texts import first_line
 
 SHARD_BYTES = 96 * 10**6
 """Approximate size of a shard: large enough for sequential reading, small enough for several readers."""

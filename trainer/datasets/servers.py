@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer.errors import SettingError, UnreachableError, UserError, shown
+from trainer.errors import SettingError, UnreachableError, UserError
 from trainer.places.abstract_place import Place
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import MissingError, checksum_of, in_short
 from trainer.places.file_names import ARCHIVES, SourceObject
 from trainer.places.places import DrivePlace, without_queries, without_query
 from trainer.places.queries import Queries
+from trainer.texts import shown
 
 TIMEOUT_S = (15.0, 60.0)
 """Longest wait for a connection, and for its next bytes, of a server that has answered before."""

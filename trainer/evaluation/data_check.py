@@ -17,7 +17,6 @@ from trainer.data import splits
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.data.statistics import Shift
-from trainer.errors import some
 from trainer.evaluation import witness
 from trainer.evaluation.evaluation import Role
 from trainer.evaluation.per_image import PerImage
@@ -29,6 +28,7 @@ from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.network.preprocess import Frame
+from trainer.texts import some
 
 MOST_ASKED = 120
 """The default predicts so many images of a dataset, half of them added ones if there are as many."""

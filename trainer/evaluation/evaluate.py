@@ -16,7 +16,7 @@ import numpy as np
 from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
-from trainer.errors import SettingError, now
+from trainer.errors import SettingError
 from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen
 from trainer.evaluation.evaluation import (
     KNOWN,
@@ -42,6 +42,7 @@ from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.network import model_folder
 from trainer.network.model_folder import PAGE, PICTURE
+from trainer.texts import now
 
 PICTURES_PER_GROUP = 3
 NAMES: dict[str, str] = {Role.CANDIDATE: "candidate", Role.CHAMPION: "current default"}

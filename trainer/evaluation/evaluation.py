@@ -12,12 +12,13 @@ from typing_extensions import TypedDict
 
 from trainer import wording
 from trainer.data.prepared_data import Manifest
-from trainer.errors import GateError, PlaceError, some
+from trainer.errors import GateError, PlaceError
 from trainer.evaluation import sample_notices
 from trainer.evaluation.settings import metric_of
 from trainer.io import files
 from trainer.io.files import StrPath
 from trainer.network.model_folder import EVALUATION, LEFT_OUT, PER_IMAGE, ModelConfig
+from trainer.texts import some
 
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""

@@ -14,9 +14,10 @@ import numpy as np
 
 from trainer.data import copies
 from trainer.data.prepared import PreparedData
-from trainer.errors import ContentError, check, some
+from trainer.errors import ContentError, check
 from trainer.evaluation.evaluation import RECORDED
 from trainer.io.files import StrPath
+from trainer.texts import some
 
 FEWEST_ALIKE = 0.8
 """Share of the changed recordings that changed in one way, for it to be named."""

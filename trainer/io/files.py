@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from trainer.errors import ContentError, PlaceError, UserError, first_line
+from trainer.errors import ContentError, PlaceError, UserError
 from trainer.machine.processes import ProcessId
+from trainer.texts import first_line
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from trainer.errors import format_duration, visible
+from trainer.texts import format_duration, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, NamedTuple
 
-from trainer.errors import ContentError, FailedError, UserError, first_line
+from trainer.errors import ContentError, FailedError, UserError
+from trainer.texts import first_line
 
 GIGABYTE = 10**9
 REMEDY = "get it again from where it was published"

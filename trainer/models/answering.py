@@ -8,12 +8,12 @@ import pathlib
 import sys
 from typing import Self
 
-from trainer.errors import printable
 from trainer.machine.runtime import load_tensorflow
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Provenance
 from trainer.network.model_folder import PICTURE, ModelFolder
+from trainer.texts import printable
 
 EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "

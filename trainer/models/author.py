@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 from trainer.data.prepared_data import Manifest
 from trainer.datasets.table import Archive, Dataset
-from trainer.errors import ContentError, PlaceError, UserError, check, look_up, some
+from trainer.errors import ContentError, PlaceError, UserError, check, look_up
 from trainer.io import files
 from trainer.network.model_folder import ModelFolder
 from trainer.places import archive_files
 from trainer.places.archive_files import Member
 from trainer.places.places import DrivePlace
+from trainer.texts import some
 
 if TYPE_CHECKING:
     from trainer.datasets.cache import Download

@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 
-from trainer.errors import ContentError, NotFoundError, nearest
+from trainer.errors import ContentError, NotFoundError
 from trainer.io.files import local_path
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import (
@@ -22,6 +22,7 @@ from trainer.network.model_folder import ASSETS_EXTRA, WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
+from trainer.texts import nearest
 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"

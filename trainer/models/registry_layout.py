@@ -9,10 +9,11 @@ import pathlib
 import re
 from collections.abc import Mapping
 
-from trainer.errors import NotFoundError, shown
+from trainer.errors import NotFoundError
 from trainer.io.files import read_json
 from trainer.models.model_names import DEFAULT
 from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, PER_IMAGE, WEIGHTS
+from trainer.texts import shown
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""

@@ -14,7 +14,7 @@ from typing import Self
 
 from trainer.data.settings import parse_image_size
 from trainer.datasets.table import Dataset
-from trainer.errors import NotFoundError, PlaceError, SettingError, UserError, printable
+from trainer.errors import NotFoundError, PlaceError, SettingError, UserError
 from trainer.io import files
 from trainer.io.files import StrPath, is_taken, local_path
 from trainer.models import author
@@ -29,6 +29,7 @@ from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
+from trainer.texts import printable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,10 +14,11 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import ContentError, first_line
+from trainer.errors import ContentError
 from trainer.machine import untrusted
 from trainer.machine.untrusted import Limits
 from trainer.network.arrays import Array, Shape, fitting
+from trainer.texts import first_line
 
 LIMITS = Limits(60, 3 * 10**9)
 """What a file may take to be read. MSI-Net's takes 1 s and 0.4 GB."""

@@ -11,7 +11,6 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.errors import some
 from trainer.io.files import read_json, replacing
 from trainer.machine import untrusted
 from trainer.machine.package_version import code_version
@@ -19,6 +18,7 @@ from trainer.machine.untrusted import Limits
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, ModelFolder, SizedConfig
 from trainer.network.networks import DEFAULT
 from trainer.network.weight_files import LocalWeights
+from trainer.texts import some
 
 if TYPE_CHECKING:
     from trainer.network.matching import Matched

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trainer.errors import ContentError, some
+from trainer.errors import ContentError
 from trainer.network.architecture import Architecture
 from trainer.network.arrays import Array, Shape, Weights
+from trainer.texts import some
 
 ROLES = {"kernel": "kernel", "_kernel": "kernel", "weights": "kernel", "bias": "bias", "biases": "bias"}
 READ = ("/read", "/Identity", "/ReadVariableOp")

@@ -19,12 +19,13 @@ import numpy as np
 import tensorflow as tf
 from PIL.ExifTags import Base
 
-from trainer.errors import MismatchError, PlaceError, first_line
+from trainer.errors import MismatchError, PlaceError
 from trainer.io.files import replacing, write_json
 from trainer.network import hdf5_files, load, preprocess, tensorflow_preprocess
 from trainer.network.load import Trained
 from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
 from trainer.pictures import MAX_PIXELS, MAX_SIDE_PX
+from trainer.texts import first_line
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""

@@ -18,10 +18,11 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2, types_pb2
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
-from trainer.errors import ContentError, NotFoundError, first_line
+from trainer.errors import ContentError, NotFoundError
 from trainer.network import compact, hdf5_files
 from trainer.network.arrays import Array, Shape, fitting
 from trainer.network.weight_files import SAVED_MODEL, Kind, kind_of_weights
+from trainer.texts import first_line
 
 FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"

@@ -13,13 +13,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Self
 
-from trainer.errors import AmbiguousError, ContentError, NotFoundError, printable
+from trainer.errors import AmbiguousError, ContentError, NotFoundError
 from trainer.io.files import StrPath, checksum
 from trainer.machine import untrusted
 from trainer.machine.untrusted import Limits
 from trainer.network import hdf5_files
 from trainer.network.arrays import Array, Shape
 from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
+from trainer.texts import printable
 
 SAVED_MODEL = "saved_model.pb"
 PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")

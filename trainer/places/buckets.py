@@ -14,16 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
-from trainer.errors import (
-    ConflictError,
-    NotFoundError,
-    SettingError,
-    UnreachableError,
-    UserError,
-    first_line,
-    shown,
-)
+from trainer.errors import ConflictError, NotFoundError, SettingError, UnreachableError, UserError
 from trainer.machine.progress import map_ahead, open_pool
+from trainer.texts import first_line, shown
 
 REMOTE = "gs://"
 RETRY_S = 60.0

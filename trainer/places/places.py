@@ -10,12 +10,13 @@ import re
 import urllib.parse
 from collections.abc import Collection
 
-from trainer.errors import SettingError, check, shown
+from trainer.errors import SettingError, check
 from trainer.io.files import StrPath
 from trainer.places.abstract_place import Place, Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import REMOTE
 from trainer.places.local_place import LocalPlace
+from trainer.texts import shown
 
 DRIVE = "drive:"
 """Prefix of the address of a file on Google Drive, before the file's ID."""

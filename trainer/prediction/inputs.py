@@ -18,8 +18,6 @@ from trainer.errors import (
     SettingError,
     UserError,
     check,
-    first_line,
-    printable,
 )
 from trainer.io.files import local_path
 from trainer.pictures import SUFFIXES, Picture
@@ -27,6 +25,7 @@ from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace, Connection
 from trainer.places.file_names import is_junk
 from trainer.places.places import stored_at
+from trainer.texts import first_line, printable
 
 BYTES_PER_PIXEL = 4
 """Largest size of a file for each pixel that is allowed. Uncompressed RGBA needs no more."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image
 
-from trainer.errors import PlaceError, UserError, check, printable, some
+from trainer.errors import PlaceError, UserError, check
 from trainer.io.files import replacing, write_array
 from trainer.machine.progress import map_ahead, open_pool
 from trainer.network.model_folder import PICTURE
@@ -26,6 +26,7 @@ from trainer.prediction.inputs import Input, protect
 from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, measure_regions, peak_of
 from trainer.prediction.screens import count_screens, screens_of
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
+from trainer.texts import printable, some
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

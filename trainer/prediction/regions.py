@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
-from trainer.errors import AmbiguousError, ContentError, MismatchError, SettingError, check, printable
+from trainer.errors import AmbiguousError, ContentError, MismatchError, SettingError, check
 from trainer.io.files import read_json
 from trainer.prediction.screens import screens_of
+from trainer.texts import printable
 
 SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "

@@ -9,10 +9,10 @@ import numpy as np
 
 from trainer.data.prepared_data import Manifest, Statistics
 from trainer.data.statistics import FEATURES, DataShift
-from trainer.errors import now, some
 from trainer.evaluation.data_check import Finding
 from trainer.machine.package_version import code_version
 from trainer.reports import gallery, pages
+from trainer.texts import now, some
 
 COLORS = {"Current default": pages.ORANGE, "This run": pages.BLUE, "Added": pages.GREY}
 

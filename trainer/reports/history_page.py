@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
-from trainer.errors import now
 from trainer.evaluation.version_record import VersionRecord
 from trainer.machine.package_version import code_version
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.reports import pages, version_summary
+from trainer.texts import now
 
 RED = "#d6455d"
 """Readable on white and on black, as the colours of `pages`."""

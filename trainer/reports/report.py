@@ -14,7 +14,7 @@ from PIL import Image
 from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
-from trainer.errors import ContentError, check, format_duration, now
+from trainer.errors import ContentError, check
 from trainer.evaluation.compare import Comparison
 from trainer.evaluation.evaluation import (
     CeilingScores,
@@ -38,6 +38,7 @@ from trainer.pictures import Pixels
 from trainer.prediction.heat import blend
 from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentences
 from trainer.reports.score_tables import number
+from trainer.texts import format_duration, now
 
 if TYPE_CHECKING:
     from trainer.data.recordings.readings import AmbiguousReadingsError

@@ -5,9 +5,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.errors import format_duration, now
 from trainer.machine.package_version import code_version
 from trainer.reports import pages
+from trainer.texts import format_duration, now
 
 
 def write_sweep(

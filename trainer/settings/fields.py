@@ -11,7 +11,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict, Unpack
 
-from trainer.errors import Checks, SettingError, UnknownNameError, check, check_choice, nearest, shown
+from trainer.errors import Checks, SettingError, UnknownNameError, check, check_choice
+from trainer.texts import nearest, shown
 
 Value = bool | int | float | str
 TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}

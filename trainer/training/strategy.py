@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.errors import MismatchError, NotFoundError, SettingError, UnreachableError, check, first_line
+from trainer.errors import MismatchError, NotFoundError, SettingError, UnreachableError, check
 from trainer.machine import runtime
+from trainer.texts import first_line
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
 

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.errors import PlaceError, SettingError, first_line
+from trainer.errors import PlaceError, SettingError
 from trainer.places.places import stored_at
 from trainer.prediction.heat import HEAT
+from trainer.texts import first_line
 from trainer.training.settings import parse_profile_steps
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"

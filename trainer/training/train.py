@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
-from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, check, first_line
+from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, check
 from trainer.io.files import StrPath, is_taken, replacing, write_json
 from trainer.machine import runtime
 from trainer.machine.package_version import code_version
@@ -29,6 +29,7 @@ from trainer.network.model_folder import ModelConfig, ModelFolder
 from trainer.network.networks import DEFAULT
 from trainer.network.saved_model import write_model
 from trainer.network.weight_files import LocalWeights
+from trainer.texts import first_line
 from trainer.training import accelerators, exits, host, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched

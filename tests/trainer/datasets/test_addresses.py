@@ -4,8 +4,9 @@ import pytest
 
 from tests.refusals import refused
 from trainer.datasets.published_archives import Origin
-from trainer.errors import SHOWN, SettingError, shown
+from trainer.errors import SettingError
 from trainer.places.places import WebPlace, source_places, without_queries
+from trainer.texts import SHOWN, shown
 
 
 def checked(source, allow_http=False):

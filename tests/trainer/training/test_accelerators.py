@@ -64,7 +64,7 @@ def named(word):
     """The accelerators that the message about an unknown one suggests."""
     with refused(UnknownNameError, repr(word)) as caught:
         Accelerator.named(word)
-    suggested = str(caught.value).partition("did you mean ")[2].partition("?")[0]
+    suggested = str(caught.value).partition("Did you mean ")[2].partition("?")[0]
     return re.findall(r"'([\w-]+)'", suggested)
 
 

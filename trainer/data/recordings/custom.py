@@ -43,10 +43,11 @@ from trainer.data.source_layout import (
 )
 from trainer.data.splits import SplitImages
 from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
-from trainer.errors import AmbiguousError, ContentError, SettingError, UserError, check, some, visible
+from trainer.errors import AmbiguousError, ContentError, SettingError, UserError, check
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.pictures import SUFFIXES, Picture, read_picture
 from trainer.places.archive_files import Member
+from trainer.texts import some, visible
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in

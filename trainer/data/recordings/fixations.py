@@ -30,7 +30,8 @@ from trainer.data.recordings.readings import DRAWN_FIXATIONS, DRAWN_IMAGES, Ambi
 from trainer.data.recordings.tables import NUMBERS, Head, Source, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points
-from trainer.errors import AmbiguousError, ContentError, UserError, some
+from trainer.errors import AmbiguousError, ContentError, UserError
+from trainer.texts import some
 
 LABELS = ("observer", "trial", "fixation", "eye", "split", "group", "owner")
 """Columns of names. `owner` is the path of the row's table, without what names the image (see `_owner`)."""

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, TextIO, cast
 import polars as pl
 
 from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
-from trainer.errors import ContentError, UserError, check, first_line
+from trainer.errors import ContentError, UserError, check
 from trainer.machine import untrusted
 from trainer.places.archive_files import DAMAGED, Member
+from trainer.texts import first_line
 
 if TYPE_CHECKING:
     from _csv import Reader

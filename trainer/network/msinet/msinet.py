@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainer.errors import UnreachableError, first_line
+from trainer.errors import UnreachableError
 from trainer.network.architecture import Architecture
 from trainer.network.msinet import architecture
 from trainer.network.msinet.architecture import ASPP, DECODER, ENCODER
 from trainer.network.msinet.step_cost import STEP_COST
+from trainer.texts import first_line
 
 if TYPE_CHECKING:
     from trainer.network.arrays import Array, Shape, Weights
