@@ -50,7 +50,7 @@ def evaluate_model(
     from trainer.errors import reported
     from trainer.evaluation.settings import EvaluateConfig
     from trainer.reports.report import write_report
-    from trainer.reports.score_tables import comparable, decision_page
+    from trainer.reports.score_tables import comparable_scores, decision_page
     from trainer.settings.fields import configs_of
 
     with reported():
@@ -64,7 +64,7 @@ def evaluate_model(
             questions=questions,
         )
         write_report(evaluation.path, report.path)
-        for name, value in comparable(scores).items():
+        for name, value in comparable_scores(scores).items():
             metrics.log_metric(name, value)
         pathlib.Path(decision.path).write_text(decision_page(scores))
         evaluation.metadata.update({"champion": champion, "promote": scores.promote})

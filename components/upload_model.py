@@ -31,17 +31,17 @@ def upload_model(
     and empty for a challenger.
     """
     from lifecycle.registry.address import Address
-    from lifecycle.registry.register import fetched_of, lineage, open_registry, register
+    from lifecycle.registry.register import fetched_of, lineage_of, open_registry, register_model
     from trainer.errors import reported
     from trainer.models.model_names import DEFAULT
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         region = Address.found(registry) if platform == "vertex" else None
-        facts = lineage(run, fetched, model.path, inputs, base_version, region)
+        facts = lineage_of(run, fetched, model.path, inputs, base_version, region)
         champion = int(evaluation.metadata["champion"])
         connected = open_registry(registry)
-        version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)
+        version, alias = register_model(connected, model_name, model.path, evaluation.path, champion, facts)
         uri, registered.metadata["resourceName"] = connected.resource_of(model_name, version)
         registered.uri = registered.uri if platform == "kubeflow" else uri
         print(f"{model_name} version {version} is now the {alias}")

@@ -9,7 +9,7 @@ from trainer.errors import UserError, installed, reported
 
 with installed():
     from trainer.places.queries import Queries
-    from trainer.settings.flags import add_command, program
+    from trainer.settings.flags import add_command, parser_of_program
 
 COMMANDS = (
     *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),
@@ -43,7 +43,7 @@ def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]
 
     Raises `UsageError` for an unknown flag, with the nearest known one.
     """
-    parser, subparsers = program("msinet-pipeline", "pipeline", str(__doc__))
+    parser, subparsers = parser_of_program("msinet-pipeline", "pipeline", str(__doc__))
     for name in COMMANDS:
         add_command(subparsers, name, _module(name), "[NAME=VALUE ...]" if name in WITH_ASSIGNMENTS else "")
     parsed: tuple[argparse.Namespace, list[str]] = parser.parse_known_args(arguments)

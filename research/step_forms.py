@@ -29,7 +29,7 @@ import tensorflow as tf
 
 from trainer.data.settings import parse_image_size
 from trainer.network.msinet import keras_model as current
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.training import step, strategy
 from trainer.training.step import EPSILON, Network
 from trainer.training.train import make_deterministic
@@ -51,7 +51,7 @@ def main() -> int:
     size, count = parse_image_size(arguments.image_size), arguments.batch_size
     resolved = step.resolve_precision(arguments.precision, strategy.connect_devices("cpu"))
     modules = {name: _load(name, path) for name, path in (form.split("=", 1) for form in arguments.forms)}
-    steps = {PRODUCT: _product(DEFAULT.cost.flop * count * size[0] * size[1] / (240 * 320), resolved)} | {
+    steps = {PRODUCT: _product(DEFAULT_NETWORK.cost.flop * count * size[0] * size[1] / (240 * 320), resolved)} | {
         name: _step(module, size, count, step.POLICIES[resolved])
         for name, module in (modules | {"this": current}).items()
     }

@@ -174,7 +174,7 @@ def model(tmp_path):
     variables.mkdir(parents=True)
     (folder / model_folder.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
     (variables / "variables.index").write_bytes(b"index")
-    (folder / model_folder.WEIGHTS).write_bytes(b"weights")
+    (folder / model_folder.MODEL_WEIGHTS).write_bytes(b"weights")
     (folder / model_folder.HISTORY).write_text('{"epoch": 1}\n')
     (folder / model_folder.MODEL_CONFIG).write_text('{"best_epoch": 1, "image_size": [32, 40]}')
     return folder

@@ -27,7 +27,7 @@ from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, check
 from trainer.network import layers
 from trainer.network.architecture import PIXELS
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
 
@@ -83,7 +83,7 @@ class Counts(tpu_compile.StepCounts):
     def row(self, case: Case) -> dict[str, Any]:
         """A row of the table, per image where a unit is small; times assume the chip's peaks."""
         chip, _ = CHIPS[case.chip]
-        arithmetic = DEFAULT.cost.flop * _scale(case) / chip.flops[case.precision]
+        arithmetic = DEFAULT_NETWORK.cost.flop * _scale(case) / chip.flops[case.precision]
         memory = self.bytes / case.batch / chip.bandwidth_bytes_s
         return {
             "chip": case.chip,

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.forked import Forked
 from trainer.errors import reported
-from trainer.network.model_folder import WEIGHTS
+from trainer.network.model_folder import MODEL_WEIGHTS
 from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 
@@ -49,7 +49,7 @@ def checkpoints(folder: pathlib.Path) -> list[pathlib.Path]:
 def weights(folder: pathlib.Path) -> dict[str, np.ndarray]:
     """Weights by name, from the model that a training wrote."""
     arrays: dict[str, np.ndarray] = {}
-    with h5py.File(folder / "model" / WEIGHTS) as file:
+    with h5py.File(folder / "model" / MODEL_WEIGHTS) as file:
         file.visititems(lambda name, item: arrays.update({name: item[:]}) if hasattr(item, "shape") else None)
     assert arrays
     return arrays

@@ -14,7 +14,7 @@ from tests.small_sources import write_tree
 from tests.tiny import write_salicon
 from trainer.errors import reported
 from trainer.io.files import write_json
-from trainer.network.model_folder import MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_WEIGHTS
 
 FILE = pathlib.Path(__file__).with_name("messages.txt")
 COMMANDS = """
@@ -52,7 +52,7 @@ def told() -> str:
         write_tree(here / "images")
         write_salicon(here / "salicon", 12, 52)
         pathlib.Path("model").mkdir()
-        pathlib.Path("model", WEIGHTS).touch()
+        pathlib.Path("model", MODEL_WEIGHTS).touch()
         write_json(pathlib.Path("model", MODEL_CONFIG), {"image_size": [40, 64]})
         return "".join(f"$ {command}\n{_said(command).replace(f'{here}/', '')}\n" for command in COMMANDS)
 

@@ -22,7 +22,7 @@ VARIABLES = f"{model_folder.SAVED_MODEL}/variables/variables.data-00000-of-00001
 MODEL = {
     f"{model_folder.SAVED_MODEL}/saved_model.pb": b"graph",
     VARIABLES: BIG,
-    model_folder.WEIGHTS: BIG,
+    model_folder.MODEL_WEIGHTS: BIG,
     model_folder.HISTORY: b'{"epoch": 1}\n',
     model_folder.MODEL_CONFIG: b'{"best_epoch": 1}',
 }

@@ -58,9 +58,9 @@ def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
         for name, width in widths.items():
             patch.setattr(architecture, name, width)
         patch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)
-        untrusted.end()
+        untrusted.end_untrusted()
         yield
-        untrusted.end()
+        untrusted.end_untrusted()
 
 
 def network(seed: int) -> keras.Model:

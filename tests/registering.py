@@ -70,7 +70,7 @@ def write_model(folder, run):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / model_folder.SAVED_MODEL).mkdir(exist_ok=True)
     (folder / model_folder.SAVED_MODEL / "saved_model.pb").write_text(run)
-    for name in (model_folder.WEIGHTS, model_folder.MODEL_CONFIG, model_folder.HISTORY):
+    for name in (model_folder.MODEL_WEIGHTS, model_folder.MODEL_CONFIG, model_folder.HISTORY):
         (folder / name).write_text(run)
     return folder
 
@@ -157,5 +157,5 @@ def _check_all(registry, rounds, killed):
     for run, version in versions.items():
         blobs = found[version.number]
         assert len(blobs) == 5
-        weights = blobs[f"{model_folder.ASSETS_EXTRA}/{model_folder.WEIGHTS}"]
+        weights = blobs[f"{model_folder.ASSETS_EXTRA}/{model_folder.MODEL_WEIGHTS}"]
         assert weights.download_as_bytes() == run.encode()

@@ -9,9 +9,9 @@ import pytest
 
 from lifecycle.machines.settings import JobConfig
 from lifecycle.runs.parameters import DEFAULTS, Values
-from lifecycle.runs.settled import require_sources, settle, validate
+from lifecycle.runs.settled import require_sources, settle, validate_values
 from pipeline.graph import compiled
-from pipeline.graph.environment import Environment, layered, load_environment
+from pipeline.graph.environment import Environment, layered_values, load_environment
 from pipeline.vertex.rights import AGENT
 from pipeline.vertex.submit import Submission
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
@@ -102,7 +102,7 @@ def test_output_is_an_environment_that_the_pipeline_takes(environment):
     assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:v1"
     assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
     assert re.fullmatch(compiled.REPOSITORY, environment.template_repository)
-    validate(environment.parameters)
+    validate_values(environment.parameters)
 
 
 @pytest.mark.parametrize("written", [True, False], ids=["terraform", "example"])
@@ -110,7 +110,7 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
     parameters = (environment if written else load_environment("vertex")).parameters
     assert parameters["base_model_uri"] == PRETRAINED
     for passed in ({}, {"base_model_uri": ""}):
-        values = DEFAULTS | environment.derived | layered(parameters, passed)
+        values = DEFAULTS | environment.derived | layered_values(parameters, passed)
         require_sources(Values(values))
         assert not values["base_source"]
         plans = settle(values, "vertex", environment.location, given={}).plans

@@ -94,7 +94,7 @@ def write_model(folder: pathlib.Path) -> None:
     """Everything of a model but its weights."""
     (folder / model_folder.SAVED_MODEL).mkdir(parents=True)
     (folder / model_folder.SAVED_MODEL / "saved_model.pb").touch()
-    (folder / model_folder.WEIGHTS).touch()
+    (folder / model_folder.MODEL_WEIGHTS).touch()
     known = {"dataset": "osie", "best_epoch": 1, "valid_loss": 1.0, "image_size": [32, 40], "identity": {}}
     files.write_json(folder / model_folder.MODEL_CONFIG, known)
     row = {"best": True, "loss": 1, "valid_loss": 1, "seconds": 1, "steps": 1, "images_per_s": 1, "epoch": 1}

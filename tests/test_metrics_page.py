@@ -1,4 +1,4 @@
-"""The code of docs/metrics.md answers what `evaluate` writes for the same images."""
+"""The code of docs/metrics.md answers what `evaluate_models` writes for the same images."""
 
 import csv
 import re
@@ -12,7 +12,7 @@ from tests.guide import BLOCK, ROOT
 from tests.narrow import narrowed
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import Role
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.network.model_folder import PER_IMAGE
@@ -26,8 +26,8 @@ BESIDE = (f"{SIZE[1]},9", f"9,{SIZE[0] + 0.5}", "-0.5,9")
 AT_BORDER = (f"{SIZE[1] - 0.01:.2f},9.5", "0,30.5", f"40.5,{SIZE[0] - 1}")
 """Positions (x, y) in the last or first pixels of an image."""
 SHRUNK = 4 * max(SIZE) * float(np.finfo(np.float32).eps)
-"""Largest relative error of a pixel of a shrunk map: `evaluate` has both ends of what the pixel covers in single
-precision, along both sides."""
+"""Largest relative error of a pixel of a shrunk map: `evaluate_models` has both ends of what the pixel covers in
+single precision, along both sides."""
 TOLERANCES = {"nss": 1e-6, "cc": 4 * SHRUNK, "kld": 4 * SHRUNK, "sim": 4 * SHRUNK}
 """Metric -> largest difference. No map shrinks for NSS. For the others two do, and each is divided by its sum."""
 
@@ -53,7 +53,7 @@ def work(tmp_path_factory):
         predictable.write_model(folder / "model", predictable.network(1))
         fetch = ["fetch", "--dataset", "custom", "--source", "study", "--coordinates", "pixels"]
         main([*fetch, "--image-size", "48x64", "--output-dir", "data"])
-        evaluate(EvaluateConfig(), folder / "model", {"study": folder / "data"}, folder / "evaluation")
+        evaluate_models(EvaluateConfig(), folder / "model", {"study": folder / "data"}, folder / "evaluation")
         main(["predict", "study", "--model", str(folder / "model"), "--format", "npy", "--output-dir", "maps"])
     return folder
 

@@ -13,7 +13,7 @@ from tests.golden.weights import golden_weights as golden_weights  # tests patch
 from tests.narrow import narrowed
 from trainer.network.msinet.architecture import LAYERS
 from trainer.network.msinet.keras_model import build_model
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ class Port(keras.Model):
 
     def __init__(self):
         super().__init__()
-        for attribute, layer in DEFAULT.attributes.items():
+        for attribute, layer in DEFAULT_NETWORK.attributes.items():
             kernel, bias = by_layer()[layer]
             convolution = keras.layers.Conv2D(bias.size, kernel.shape[0], name=layer)
             convolution.build((None, None, None, kernel.shape[2]))

@@ -8,7 +8,7 @@ from trainer.errors import UsageError, installed, reported, terminable
 
 with installed():
     from trainer.models.find import choose_model
-    from trainer.settings.flags import Parser, add_command, program
+    from trainer.settings.flags import Parser, add_command, parser_of_program
 
 COMMANDS = (
     "datasets",
@@ -36,7 +36,7 @@ LEAVES_NOTHING = "interrupted: nothing was written"
 
 
 def _parser() -> Parser:
-    parser, subparsers = program("msinet", "trainer", "Prepare data, train, evaluate and use MSI-Net.")
+    parser, subparsers = parser_of_program("msinet", "trainer", "Prepare data, train, evaluate and use MSI-Net.")
     # Given to `predict`, which without it needs nothing that downloads or imports weights.
     parser.set_defaults(choose_model=choose_model)
     for name in COMMANDS:

@@ -34,9 +34,9 @@ from trainer.settings.flags import (
     add_command,
     add_settings,
     output_file,
-    program,
+    parser_of_program,
     results_dir,
-    settings,
+    settings_of,
     summarize,
 )
 from trainer.texts import printable, shown, some
@@ -62,7 +62,7 @@ __all__ = [
     "replacing",
     "results_dir",
     "setting",
-    "settings",
+    "settings_of",
     "shown",
     "some",
     "summarize",
@@ -85,7 +85,7 @@ class Program:
             description: what the program does, for its help.
             modules: name of a subcommand -> its module, with `HELP`, `configure(parser)` and `execute(parsed)`.
         """
-        self.parser, subparsers = program(command, package, description)
+        self.parser, subparsers = parser_of_program(command, package, description)
         for name, module in modules.items():
             add_command(subparsers, name, module).set_defaults(run=module.execute)
 

@@ -54,7 +54,7 @@ class DataSize:
         if config.source == SAMPLE:
             from trainer.data import sample  # slow to import
 
-            generated = sample.counts(config.dataset)
+            generated = sample.sample_counts(config.dataset)
             counts = generated["train"], generated["valid"]
         n_train, n_valid = counts
         n_valid -= round(n_valid * config.test_share)

@@ -172,10 +172,10 @@ class Endpoints:
         from google.api_core import exceptions
 
         # As google-cloud-aiplatform does it: the client of the API would wrap the body into another JSON.
-        host = vertex_api.address(self.region, f"{self.region.location}-aiplatform")
+        host = vertex_api.service_address(self.region, f"{self.region.location}-aiplatform")
         image = base64.b64encode(SHIPPED_IMAGE.read_bytes()).decode()
         body = {"signature_name": "serve_bytes", "instances": [{"b64": image}]}
-        reply = vertex_api.session(self.region).post(
+        reply = vertex_api.api_session(self.region).post(
             f"{host}/v1/{endpoint}:rawPredict", json=body, timeout=vertex_api.TIMEOUT_S
         )
         if not reply.ok:
@@ -194,7 +194,7 @@ class Endpoints:
                 self._client.undeploy_model(endpoint=endpoint, deployed_model_id=deployed.id).result(DEPLOY_S)
             self._client.delete_endpoint(name=endpoint).result(DEPLOY_S)
         except GoogleAPIError as error:
-            _tell(f"warning: delete the endpoint {endpoint}, which costs money ({vertex_api.brief(error)})")
+            _tell(f"warning: delete the endpoint {endpoint}, which costs money ({vertex_api.brief_error(error)})")
 
     # === Requests ===
 

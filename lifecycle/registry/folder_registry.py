@@ -489,7 +489,7 @@ class LocalRegistry(NumberedRegistry):
                 shutil.copytree(source, partial, ignore=shutil.ignore_patterns(ASSETS_EXTRA))
         for other in served.iterdir():
             if other.name != number:
-                files.remove(other, at_once=True)  # a server that starts now must not find half a version
+                files.remove_path(other, at_once=True)  # a server that starts now must not find half a version
 
     def _probe(self, name: str) -> None:
         folder = self.root / name

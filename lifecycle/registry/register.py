@@ -145,7 +145,7 @@ def _line_of(key: Key, before: Mapping[Key, Key]) -> set[Key]:
     return line
 
 
-def lineage(
+def lineage_of(
     run: str,
     data: Mapping[str, str],
     model: str,
@@ -219,7 +219,7 @@ def evaluate_candidate(
 
     Returns the evaluation, and the number of the default version.
     """
-    from trainer.evaluation.evaluate import evaluate
+    from trainer.evaluation.evaluate import evaluate_models
 
     registry = open_registry(location)
     default, folders = registry.default(name), PreparedData.by_name(data)
@@ -229,7 +229,7 @@ def evaluate_candidate(
     look = Look(run, pathlib.Path(model), compared_with, _made_of(config, model, folders))
     # Before the evaluation: a run that is killed after it has looked.
     decision = registry.decide(name, look) if run else registry.next_decision(name)
-    evaluation = evaluate(
+    evaluation = evaluate_models(
         config,
         model,
         folders,
@@ -281,13 +281,13 @@ def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:
     return facts
 
 
-def register(
+def register_model(
     registry: Registry, name: str, model: str, evaluation: str, compared_with: int, facts: Mapping[str, Any]
 ) -> tuple[int, str]:
     """Register an evaluated model. Returns the number of its version and its alias, such as `(4, "default")`.
 
     `model` and `evaluation` are folders, `compared_with` is the version that `evaluate_candidate` returned, and
-    `facts` is the model's `lineage`.
+    `facts` is the model's `lineage_of`.
     """
     folder = pathlib.Path(evaluation)
     results = Evaluation.read(folder, "evaluate the model first")

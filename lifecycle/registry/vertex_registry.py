@@ -420,7 +420,7 @@ class VertexRegistry(Address):
                 )
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
         except GoogleAPIError as error:
-            print(f"warning: Vertex AI has not all evaluations of this version ({vertex_api.brief(error)})")
+            print(f"warning: Vertex AI has not all evaluations of this version ({vertex_api.brief_error(error)})")
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class Need(Protocol):
         """Whether it is there. Raises `UnansweredError` if nobody says so."""
 
 
-def answers(needs: Iterable[Need], api: Api) -> list[Finding]:
+def ask_all(needs: Iterable[Need], api: Api) -> list[Finding]:
     """The findings about all needs, in their order. One that has no answer is unknown."""
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(partial(_answer, api), needs))
@@ -87,7 +87,7 @@ def _answer(api: Api, need: Need) -> Finding:
     except UnansweredError as error:
         return Finding(State.UNKNOWN, f"{need.subject}: {error}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reply = f"the reply is not as Google documents it ({vertex_api.brief(error)})"
+        reply = f"the reply is not as Google documents it ({vertex_api.brief_error(error)})"
         return Finding(State.UNKNOWN, f"{need.subject}: {reply}")
 
 
@@ -185,7 +185,7 @@ class PlannedRun:
         Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training
         job. What cannot be asked for passes.
         """
-        for finding in answers([need for need in self.needs if need.before_start], Api(region)):
+        for finding in ask_all([need for need in self.needs if need.before_start], Api(region)):
             check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}", NotFoundError)
 
 

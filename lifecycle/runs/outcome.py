@@ -132,7 +132,7 @@ def _earlier(registry: Registry, name: str, number: int | None = None) -> str:
 # === On Vertex AI and Kubeflow ===
 
 
-def report(model: str, location: str, run: str, status: Any, secret: str, only_failures: bool) -> None:
+def report_end(model: str, location: str, run: str, status: Any, secret: str, only_failures: bool) -> None:
     """Print how a run ended, and post it. What goes wrong is printed too: it is no reason to fail a run.
 
     Args:

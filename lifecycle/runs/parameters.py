@@ -252,7 +252,7 @@ class Values(dict[str, Value]):
         if self.get("evaluate_base"):
             base -= {name for name in base if PARAMETERS[name].config is FetchConfig}
         if uri != PRETRAINED and "@" not in uri:
-            base -= {"base_image_size"} if author.is_named(uri) else {"base_image_size", "base_dataset"}
+            base -= {"base_image_size"} if author.is_author_weights(uri) else {"base_image_size", "base_dataset"}
         return {*base, "initial_weights"}
 
     @property

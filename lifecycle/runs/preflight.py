@@ -20,7 +20,7 @@ from lifecycle.registry.register import (
     version_made_of,
 )
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.runs.needs import Image, PlannedRun, State, answers
+from lifecycle.runs.needs import Image, PlannedRun, State, ask_all
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PARAMETERS, Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
@@ -214,7 +214,7 @@ def _check_images(run: PlannedRun, checks: Checks) -> None:
     except UserError as error:
         print(f"images: {error}")
         return
-    for finding in answers([need for need in run.needs if isinstance(need, Image)], api):
+    for finding in ask_all([need for need in run.needs if isinstance(need, Image)], api):
         if finding.state == State.UNKNOWN:
             print(finding.text)
         with checks.collect():

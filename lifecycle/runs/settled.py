@@ -89,7 +89,7 @@ def settle(
     """
     checks = Checks()
     with checks.collect():
-        settings = validate(values, platform, given, typed)
+        settings = validate_values(values, platform, given, typed)
     with checks.collect():
         require_sources(Values(values))
     with checks.collect():
@@ -101,7 +101,7 @@ def settle(
     return settings
 
 
-def validate(
+def validate_values(
     values: Mapping[str, Value],
     platform: str = "",
     given: Mapping[str, Value] | None = None,
@@ -222,7 +222,7 @@ def _check_addresses(platform: str, values: Values) -> None:
                 continue
             known = [word for word in words if word]
             if name in ("base_model_uri", "initial_weights"):
-                known += author.WEIGHTS
+                known += author.AUTHOR_WEIGHTS
             if name == "base_model_uri":
                 known += [f"{values['model_name']}@{alias}" for alias in (DEFAULT, CHALLENGER)]
             with checks.collect():

@@ -62,7 +62,7 @@ def read_secret(name: str, region: vertex_api.VertexRegion) -> str:
     """
     version = name if "/versions/" in name else f"{name}/versions/latest"
     with vertex_api.reported_errors(name):
-        url = f"{vertex_api.address(region, 'secretmanager')}/v1/{version}:access"
-        reply = vertex_api.session(region).get(url, timeout=vertex_api.TIMEOUT_S)
+        url = f"{vertex_api.service_address(region, 'secretmanager')}/v1/{version}:access"
+        reply = vertex_api.api_session(region).get(url, timeout=vertex_api.TIMEOUT_S)
         reply.raise_for_status()
     return base64.b64decode(reply.json()["payload"]["data"]).decode()

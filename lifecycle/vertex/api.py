@@ -60,7 +60,7 @@ def check_api_address(endpoint: str) -> None:
     )
 
 
-def address(region: VertexRegion, service: str) -> str:
+def service_address(region: VertexRegion, service: str) -> str:
     """Address of a Google API without regions, such as `artifactregistry`.
 
     An endpoint with http:// stands for all of them.
@@ -71,7 +71,7 @@ def address(region: VertexRegion, service: str) -> str:
     return f"https://{service}.googleapis.com"
 
 
-def session(region: VertexRegion) -> Any:
+def api_session(region: VertexRegion) -> Any:
     """A session of the library requests that sends this machine's credentials with each request.
 
     The project of `region` pays for requests of people who have not chosen another.
@@ -153,7 +153,7 @@ def retried(call: Callable[[], Result], *, retry_s: float | None = None) -> Resu
         initial=FIRST_PAUSE_S,
         maximum=LONGEST_PAUSE_S,
         timeout=RETRY_S if retry_s is None else retry_s,
-        on_error=lambda error: print(f"{brief(error)}. Trying again", file=sys.stderr, flush=True),
+        on_error=lambda error: print(f"{brief_error(error)}. Trying again", file=sys.stderr, flush=True),
     )
     try:
         return rule(call)()
@@ -186,10 +186,10 @@ def explain(error: BaseException) -> str:
         return explain_status(error.response.status_code, error.response.text)
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
         return f"there are no credentials, or they have expired ({_one_line(str(error))}): {LOGIN}"
-    return f"cannot reach the service ({brief(error)}). Check the network, then try again"
+    return f"cannot reach the service ({brief_error(error)}). Check the network, then try again"
 
 
-def brief(error: BaseException) -> str:
+def brief_error(error: BaseException) -> str:
     """The type and the message of an error in one line, such as `TimeoutError: no reply`."""
     return f"{type(error).__name__}: {_one_line(str(error))}"
 
@@ -225,7 +225,7 @@ class Api:
 
     def __init__(self, region: VertexRegion) -> None:
         self.region = region
-        self.session = session(region)
+        self.session = api_session(region)
 
     def get(self, service: str, path: str, **query: Any) -> dict[str, Any]:
         """The reply to a GET of `path`, such as `v1/projects/my-project`."""
@@ -248,7 +248,7 @@ class Api:
         import requests
         from google.auth.exceptions import GoogleAuthError
 
-        url = f"{address(self.region, service)}/{path}"
+        url = f"{service_address(self.region, service)}/{path}"
         try:
             reply = self.session.request(method, url, timeout=ANSWER_S, max_allowed_time=2 * ANSWER_S, **content)
             answer = dict(reply.json())

@@ -23,7 +23,7 @@ from pipeline.graph.environment import load_environment
 from pipeline.vertex.benchmark import Benchmark, BenchmarkJob, measure_on_vertex
 from trainer.data.settings import FetchConfig
 from trainer.errors import SettingError, check
-from trainer.settings.flags import Parser, add_settings, settings
+from trainer.settings.flags import Parser, add_settings, settings_of
 from trainer.texts import format_duration
 from trainer.training.accelerators import Accelerator, Estimate
 from trainer.training.settings import TrainConfig
@@ -50,8 +50,8 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     training, data = (
-        settings(TrainConfig, parsed),
-        DataSize.of(settings(FetchConfig, parsed)),
+        settings_of(TrainConfig, parsed),
+        DataSize.of(settings_of(FetchConfig, parsed)),
     )
     check(parsed.steps >= 1, f"steps is {parsed.steps}. It must be at least 1", SettingError)
     if parsed.target == "local":

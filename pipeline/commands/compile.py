@@ -14,10 +14,10 @@ import re
 import tempfile
 from collections.abc import Sequence
 
-from lifecycle.runs.settled import validate
+from lifecycle.runs.settled import validate_values
 from pipeline.commands.parameter_flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
-from pipeline.graph.environment import Environment, layered, load_environment
+from pipeline.graph.environment import Environment, layered_values, load_environment
 from trainer.errors import ContentError, NotFoundError, SettingError, check, check_choice
 from trainer.settings.flags import Parser
 
@@ -56,8 +56,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 f"{FILES[target]} is compiled for {target}.toml. Name your file with --output",
                 SettingError,
             )
-        environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
-        validate({**environment.derived, **environment.parameters}, target, typed=passed)
+        environment = dataclasses.replace(environment, parameters=layered_values(environment.parameters, passed))
+        validate_values({**environment.derived, **environment.parameters}, target, typed=passed)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
             check_pipeline(environment, output)

@@ -22,7 +22,7 @@ from pipeline.graph import accelerator_table
 from trainer.data.settings import FetchConfig
 from trainer.datasets.table import Dataset
 from trainer.errors import SettingError, check
-from trainer.settings.flags import Parser, add_settings, settings
+from trainer.settings.flags import Parser, add_settings, settings_of
 from trainer.texts import format_duration, nearest
 from trainer.training.accelerators import ACCELERATORS, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
@@ -55,12 +55,12 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
     accelerator_table.check_region(parsed.location)
     console = Console()
-    training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
+    training, fetched = settings_of(TrainConfig, parsed), settings_of(FetchConfig, parsed)
     data = DataSize.of(fetched)
     check(parsed.images >= 0, f"images is {parsed.images}. It must be at least 0", SettingError)
     data = dataclasses.replace(data, images=parsed.images or data.images)
     if parsed.accelerator:
-        chosen = make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
+        chosen = make_plan(settings_of(AcceleratorConfig, parsed), training, data, location=parsed.location)
         console.print(Markdown(chosen.markdown(chosen.timeout(0))))
         return 0
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}

@@ -34,7 +34,7 @@ from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.reports import version_summary
-from trainer.settings.flags import Parser, add_settings, settings
+from trainer.settings.flags import Parser, add_settings, settings_of
 from trainer.texts import printable
 
 HELP = "list model versions, show one, draw their history, set the default, or give it all traffic"
@@ -59,7 +59,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    config = settings(PipelineConfig, parsed)
+    config = settings_of(PipelineConfig, parsed)
     registry, name = open_registry(config.registry), config.model_name
     versions = numbered(registry.versions(name))
     aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}
@@ -116,12 +116,16 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
     path = pathlib.Path(f"{name}_history.html")
     entries = [
-        history_page.Entry(each.number, each.created, each.end, each.facts, each.what_followed(moves))
+        history_page.HistoryEntry(each.number, each.created, each.end, each.facts, each.what_followed(moves))
         for each in versions
         if each.number != PRETRAINED_VERSION
     ]
     history_page.write_history(
-        path, name, place, entries, [history_page.Move(each.since, each.version, each.by_person) for each in moves]
+        path,
+        name,
+        place,
+        entries,
+        [history_page.HistoryMove(each.since, each.version, each.by_person) for each in moves],
     )
     print(path.absolute())
 
@@ -158,7 +162,7 @@ def version_facts(
         "Data": ", ".join(_data(step, lineage) for step in lineage.data),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.reason.replace(BECOMES, BECAME, 1),
-        **version_summary.lines(record),
+        **version_summary.summary_lines(record),
         "Since": version.what_followed(moves),
         "Code": lineage.code_version,
         "Run": lineage.run,

@@ -67,7 +67,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment.require_target("vertex")
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}. It must be at least 1", SettingError)
-        for job in runs.latest(environment, PIPELINE_NAME, parsed.limit):
+        for job in runs.latest_runs(environment, PIPELINE_NAME, parsed.limit):
             print(_line(job))
         return 0
     if parsed.action == "cancel":
@@ -79,7 +79,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.run:
         run = parsed.run
     else:
-        jobs = runs.latest(environment, PIPELINE_NAME, 1)
+        jobs = runs.latest_runs(environment, PIPELINE_NAME, 1)
         check(
             bool(jobs),
             f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}",
@@ -92,7 +92,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.wait:
         return sent.follow()
     print(f"State:   {shown_run.state}\nCreated: {shown_run.job.create_time:%Y-%m-%d %H:%M} UTC")
-    for line in runs.lines_of(shown_run):
+    for line in runs.lines_of_run(shown_run):
         print(line)
     if shown_run.has_failed:
         print("\n".join(shown_run.failures))
@@ -143,7 +143,7 @@ def _vertex_ends(environment: Environment) -> Iterator[_End]:
     """How the last runs on Vertex AI ended, the latest first."""
     environment.require_target("vertex")
     versions = functools.cache(_versions)
-    for listed in runs.latest(environment, PIPELINE_NAME, 2 * SUMMARY):
+    for listed in runs.latest_runs(environment, PIPELINE_NAME, 2 * SUMMARY):
         if Run(listed).has_ended:
             run = listed.name.rpartition("/")[2]
             result, why = _result(Run(SentRun(environment, run).find()), run, versions)
@@ -155,7 +155,7 @@ def _versions(location: str, name: str) -> list[Version]:
 
 
 def _why(version: Version) -> list[str]:
-    lines = version_summary.lines(version.facts).items()
+    lines = version_summary.summary_lines(version.facts).items()
     return [printable(f"{f'{name}:':<9}{text}") for name, text in lines]
 
 

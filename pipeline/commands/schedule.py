@@ -18,7 +18,7 @@ from lifecycle.vertex.run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import Environment, load_environment
 from pipeline.vertex.runs import parameter_lines
-from pipeline.vertex.schedule import Schedule, SchedulePlan, of_same_model
+from pipeline.vertex.schedule import Schedule, SchedulePlan, schedules_of_same_model
 from pipeline.vertex.schedule_files import ScheduleChange, compare_schedules, read_schedules
 from trainer.errors import AmbiguousError, NotFoundError, SettingError, UsageError, check
 from trainer.settings.flags import Parser
@@ -152,7 +152,7 @@ def _warn_of_same_model(environment: Environment, made: Sequence[SchedulePlan], 
     for name in removed:
         jobs.pop(name, None)
     for plan in made:
-        if others := of_same_model(plan.name, jobs):
+        if others := schedules_of_same_model(plan.name, jobs):
             print(
                 f"warning: {plan.name} trains the same model in the same registry as {', '.join(others)}: what "
                 "one promotes, the others must beat. Keep one, or set another model_name"

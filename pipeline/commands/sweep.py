@@ -49,7 +49,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.local.run import locked
+    from pipeline.local.run import locked_run
     from pipeline.sweep.local import describe_here, run_here
     from pipeline.sweep.space import read_sweep
     from pipeline.sweep.vertex import StartedSweep, describe_on_vertex
@@ -81,7 +81,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         lines = started.jobs(sweep) if started else [*offer, "Nothing was started."]
         print("\n".join(lines))
         return 0
-    with locked(folder, "sweep"):
+    with locked_run(folder, "sweep"):
         started = StartedSweep.load(folder, sweep)
         if started is None:
             if not confirmed("\n".join(offer), parsed.yes, "Nothing was started."):

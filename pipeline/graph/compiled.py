@@ -238,6 +238,6 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
         assert spec["pipelineInfo"]["name"]
     except (AssertionError, TypeError, KeyError) as error:
         raise ContentError(
-            f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief(error)}). {remedy}"
+            f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief_error(error)}). {remedy}"
         ) from None
     return dict(spec)

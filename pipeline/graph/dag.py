@@ -57,7 +57,7 @@ from components.train_model import train_model
 from components.upload_model import upload_model
 from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS, STEPS
 from lifecycle.runs.webhook import WEBHOOK_VARIABLE
-from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
+from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered_values
 from pipeline.graph.form import docstring, signature
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
@@ -228,7 +228,7 @@ def build_pipeline(env: Environment) -> Any:
 
     `env` also has the names of the images, the addresses to notify, and the defaults of parameters.
     """
-    values = layered(env.derived, env.parameters)
+    values = layered_values(env.derived, env.parameters)
 
     def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip((*CONSOLE_FIELDS, SETTINGS), channels, strict=True))

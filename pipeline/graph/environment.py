@@ -1,7 +1,7 @@
 """Environments: where a pipeline runs and with which parameters. Each is one TOML file in configs/.
 
 A run's parameters have the values of its environment. What a user passes overrides them. Two parameters bring
-others (`layered`):
+others (`layered_values`):
 
 - The source `sample` brings the settings of configs/sample.toml. Other settings are for thousands of images.
 - A recipe replaces the settings that came before it.
@@ -238,7 +238,7 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
     return Environment(name=name, parameters=Values.converted(parameters), **content)
 
 
-def layered(*layers: Mapping[str, Value]) -> Values:
+def layered_values(*layers: Mapping[str, Value]) -> Values:
     """The values of all layers. A later layer overrides those before it.
 
     Two parameters bring others:
@@ -246,7 +246,7 @@ def layered(*layers: Mapping[str, Value]) -> Values:
     - The source `sample` of a step that is trained brings the sample's other settings of this step. Settings of
       the same layer and of a recipe win over them. Example: `base_source=sample base_epochs=9` trains 9 epochs.
     - A recipe takes its own settings out of earlier layers. Settings of the same layer or a later one stay, and
-      `lifecycle.runs.settled.validate` refuses settings that contradict the recipe.
+      `lifecycle.runs.settled.validate_values` refuses settings that contradict the recipe.
     """
     values = Values()
     for layer in layers:

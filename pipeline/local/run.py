@@ -69,7 +69,7 @@ STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "cached": "
 
 def execute_run(run: Run, console: Console) -> int:
     """Run the pipeline, print the result, and return the exit status."""
-    with locked(run.folder, "run"):
+    with locked_run(run.folder, "run"):
         if run.finished:
             text = f"Run {_shown(run.folder)} has finished. Pass a changed parameter to run it again"
             console.print(Text(text), soft_wrap=True)
@@ -115,7 +115,7 @@ def _run_worker(run: Run, progress: "RunProgress") -> int:
     mode = 0o600 if run.queries else 0o666
     # kfp leaves a folder in the temporary folder for each task.
     with (
-        files.folder() as temporary,
+        files.temporary_folder() as temporary,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -165,7 +165,7 @@ def _terminated(worker: "subprocess.Popen[str]") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, kind: str) -> Iterator[int]:
+def locked_run(folder: pathlib.Path, kind: str) -> Iterator[int]:
     """Keeps a second process from executing the same run or sweep at the same time.
 
     Yields the file descriptor of the lock. The lock lasts until each process that has it has ended. `kind` is the

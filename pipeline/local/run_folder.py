@@ -16,7 +16,7 @@ from lifecycle.registry.register import REGISTERED_NAME, open_registry, resolve_
 from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.runs.parameters import KEYWORDS, PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import settle
-from pipeline.graph.environment import layered, load_environment
+from pipeline.graph.environment import layered_values, load_environment
 from trainer.data import prepared_data
 from trainer.data.settings import SAMPLE
 from trainer.errors import MismatchError, NotFoundError, SettingError, UserError, check
@@ -190,7 +190,7 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
         f"{stored.folder} was started in environment {stored.environment}, not {environment}. Omit --env",
         MismatchError,
     )
-    values = layered(stored.parameters, passed)
+    values = layered_values(stored.parameters, passed)
     finished = stored.finished and values == stored.parameters
     return dataclasses.replace(stored, parameters=values, finished=finished)
 
@@ -200,7 +200,7 @@ def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
     loaded.require_target("local")
     name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = pathlib.Path(folder) if folder else RUNS / name
-    return Run(path, loaded.name, layered(loaded.parameters, passed))
+    return Run(path, loaded.name, layered_values(loaded.parameters, passed))
 
 
 def _has_data(passed: Mapping[str, Value]) -> bool:

@@ -27,7 +27,7 @@ from lifecycle.machines.plan import DataSize
 from lifecycle.machines.settings import Target
 from lifecycle.machines.training_job import fit_to_data
 from lifecycle.runs.parameters import PARAMETERS
-from pipeline.local.run import TASK_ENVIRONMENT, locked
+from pipeline.local.run import TASK_ENVIRONMENT, locked_run
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
@@ -101,7 +101,7 @@ def run_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> i
     from optuna.exceptions import StorageInternalError  # if it is missing, say so before the data is fetched
 
     deadline = time.monotonic() + 3600 * (hours or math.inf)
-    with locked(folder, "sweep") as lock, terminable():
+    with locked_run(folder, "sweep") as lock, terminable():
         base = keep(sweep, folder)
         model = str(find_model(base)) if base else ""
         for name, target in ((sweep.step, "data"), *([("test", "test")] if sweep.has_test_set else [])):
@@ -327,7 +327,7 @@ class Search:
             f"--checkpoint-dir={folder / CHECKPOINTS}",
             *([f"--base-model={self._base_model}"] if self._base_model else []),
         ]
-        variables = {**os.environ, **TASK_ENVIRONMENT, hypertune.FILE: str((folder / LOSSES).absolute())}
+        variables = {**os.environ, **TASK_ENVIRONMENT, hypertune.LOSSES_FILE: str((folder / LOSSES).absolute())}
         epochs = self.sweep.settle(values).trainings[self.sweep.step].training.epochs
         known = set(self._study.trials[trial.number].intermediate_values)
         earlier = hypertune.read_losses(folder / LOSSES)

@@ -19,7 +19,7 @@ from typing import Any
 from lifecycle.registry.register import resolve_base_model
 from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import RunSettings, settle
-from pipeline.graph.environment import Environment, layered
+from pipeline.graph.environment import Environment, layered_values
 from trainer.errors import (
     AmbiguousError,
     Checks,
@@ -123,12 +123,12 @@ class Sweep:
     @cached_property
     def fixed(self) -> Values:
         """The parameters of all trials: first of the environment, and over them of the file."""
-        return layered(self.environment.derived, self.environment.parameters, self.parameters)
+        return layered_values(self.environment.derived, self.environment.parameters, self.parameters)
 
     def values(self, trial: Mapping[str, Value]) -> Values:
         """All parameters of a trial, as for a run with the parameters of the file and of `trial`."""
         given = {**self.parameters, **trial}
-        return layered(self.environment.derived, self.environment.parameters, given)
+        return layered_values(self.environment.derived, self.environment.parameters, given)
 
     def settle(self, trial: Mapping[str, Value]) -> RunSettings:
         """The settings of a trial, as for a run. Raises `UserError` if there could be no such run."""
@@ -295,7 +295,7 @@ def find_base_model(sweep: Sweep) -> str:
     """
     uri = str(sweep.fixed.get("base_model_uri", ""))
     address = resolve_base_model(uri, str(sweep.fixed.get("registry", "")))[0]
-    if not uri or address == PRETRAINED or author.is_named(address):
+    if not uri or address == PRETRAINED or author.is_author_weights(address):
         return address
     try:
         place = stored_at(address)

@@ -249,7 +249,7 @@ def tuning_job(sweep: Sweep, started: StartedSweep) -> dict[str, Any]:
         "base_output_directory": {"output_uri_prefix": f"{started.root}/trials"},
     }
     study: dict[str, Any] = {
-        "metrics": [{"metric_id": hypertune.METRIC, "goal": "MINIMIZE"}],
+        "metrics": [{"metric_id": hypertune.TUNED_METRIC, "goal": "MINIMIZE"}],
         "parameters": [_specification(name, form) for name, form in sweep.search.items()],
         "median_automated_stopping_spec": {"use_elapsed_duration": False},  # like Optuna's median pruner
         "measurement_selection_type": "BEST_MEASUREMENT",  # the model has the weights of the best epoch

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lifecycle.runs.needs import PlannedRun, State, answers
+from lifecycle.runs.needs import PlannedRun, State, ask_all
 from lifecycle.runs.parameters import Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex.api import Api
@@ -47,5 +47,5 @@ def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -
     except UserError as error:
         return str(error)
     plans = {step: plan for step, plan in made.items() if plan.accelerator.name == name}
-    found = answers(PlannedRun("", plans).quotas, Api(environment))
+    found = ask_all(PlannedRun("", plans).quotas, Api(environment))
     return ", ".join(finding.text for finding in found if finding.state == State.MISSING)

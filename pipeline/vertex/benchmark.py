@@ -17,7 +17,7 @@ from typing import Any
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun, State, answers
+from lifecycle.runs.needs import PlannedRun, State, ask_all
 from lifecycle.vertex.api import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from pipeline.vertex import jobs
@@ -142,7 +142,7 @@ def measure_on_vertex(environment: Environment, measured: Sequence[BenchmarkJob]
     for each in measured:
         name, image = each.plan.accelerator.name, environment.image_of(each.plan.accelerator.image)
         needs = PlannedRun(image, {name: each.plan}, environment=environment.name).needs
-        found = answers(needs, api)
+        found = ask_all(needs, api)
         if lacking := [finding.text for finding in found if finding.state == State.MISSING]:
             yield name, ", ".join(lacking)
             continue

@@ -14,12 +14,12 @@ from typing import Any
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import Finding, PlannedRun, State, answers
+from lifecycle.runs.needs import Finding, PlannedRun, State, ask_all
 from lifecycle.runs.parameters import Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError
-from pipeline.graph.environment import Environment, layered
+from pipeline.graph.environment import Environment, layered_values
 from pipeline.vertex import jobs, submit
 from pipeline.vertex.accelerator_choice import choose_accelerators
 from pipeline.vertex.jobs import Jobs
@@ -84,7 +84,7 @@ class ExaminedRun:
         Raises `UserError` if the environment is not for Vertex AI, or not valid.
         """
         environment.require_target("vertex")
-        values = layered(Values().complete, environment.derived, environment.parameters, passed)
+        values = layered_values(Values().complete, environment.derived, environment.parameters, passed)
         plans: Mapping[str, TrainingPlan] = {}
         try:
             settled = settle(values, "vertex", environment.location, typed=passed)
@@ -110,22 +110,22 @@ class ExaminedRun:
         account = environment.service_account or DEFAULT_ACCOUNT.format(number)
         caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
         needed = (*PIPELINE, *([TENSORBOARD] if self.planned.values.get("tensorboard") else []))
-        yield "Project", answers([EnabledApis()], api)
-        yield f"Your account ({member})", answers(self._rights(caller, DEPLOYER, account), api)
+        yield "Project", ask_all([EnabledApis()], api)
+        yield f"Your account ({member})", ask_all(self._rights(caller, DEPLOYER, account), api)
         yield (
             f"Account that runs the pipeline ({account})",
-            answers(self._rights(other, needed, account), api),
+            ask_all(self._rights(other, needed, account), api),
         )
         images = re.fullmatch(vertex_api.REPOSITORY, environment.image_repository)
         if images and images[2] != environment.project:
             agent = Account(api, AGENT.format(number))
             yield (
                 f"Vertex AI's agent, which pulls images ({agent.member})",
-                answers(self._rights(agent, [READS_IMAGES], account), api),
+                ask_all(self._rights(agent, [READS_IMAGES], account), api),
             )
         quotas = self.planned.quotas
-        yield "Buckets, data, images", answers([need for need in self.planned.needs if need not in quotas], api)
-        yield "Quota", answers(quotas, api)
+        yield "Buckets, data, images", ask_all([need for need in self.planned.needs if need not in quotas], api)
+        yield "Quota", ask_all(quotas, api)
 
     def _rights(self, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Right]:
         """Each role on each resource, such as `storage.objectUser` on each bucket. `account` runs the pipeline."""

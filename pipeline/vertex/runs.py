@@ -107,7 +107,7 @@ class SentRun:
             return INTERRUPTED
 
 
-def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
+def latest_runs(environment: Environment, pipeline: str, limit: int) -> list[Any]:
     """The latest runs of a pipeline, newest first, with only the fields `LISTED`."""
     return _list(environment, f'pipeline_name="{pipeline}"', limit)
 
@@ -154,7 +154,7 @@ def _changes(run: Run, states: dict[int, str]) -> list[str]:
     return lines
 
 
-def lines_of(run: Run) -> list[str]:
+def lines_of_run(run: Run) -> list[str]:
     """A line for each parameter of a run, and for each task that has started.
 
     Example: `  base_epochs = 10`, then `[Base training: data] running`.

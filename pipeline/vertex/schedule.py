@@ -255,7 +255,7 @@ class Schedule:
                 service.delete_schedule(name=name, timeout=vertex_api.TIMEOUT_S).result(vertex_api.TIMEOUT_S)
 
 
-def of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def schedules_of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The schedules in `jobs`, PipelineJobs by schedule, that train the same model as the schedule `name`."""
     model = _model_of(jobs[name])
     return [other for other, job in jobs.items() if model and other != name and _model_of(job) == model]

@@ -20,7 +20,7 @@ from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import Run, titles_of
 from pipeline.graph.compiled import Template
-from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
+from pipeline.graph.environment import PIPELINE_NAME, Environment, layered_values
 from pipeline.vertex.accelerator_choice import choose_accelerators
 from pipeline.vertex.runs import SentRun
 from trainer.settings import fields
@@ -204,7 +204,7 @@ def compose(
     arguments: dict[str, Any] = {name: value for name, value in unset.items() if name in chosen.parameters}
     arguments |= {**environment.parameters, **passed}
     if chosen.name == PIPELINE_NAME:
-        given = layered(unset, environment.parameters, passed)
+        given = layered_values(unset, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: PARAMETERS[name].default for name in environment.parameters}, **given}
         every = Values({**Values.converted(chosen.values()), **values})

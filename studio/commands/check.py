@@ -48,7 +48,7 @@ from trainer.tools import (
     output_file,
     printable,
     results_dir,
-    settings,
+    settings_of,
     summarize,
 )
 
@@ -147,7 +147,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     drop = next((each for each in requirements if each.measure == DROP), None)
     has_earlier = not drop or bool(parsed.baseline)
     check(has_earlier, f"{drop} needs an earlier design: give it with --baseline", SettingError)
-    pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
+    pages, pictures = settings_of(PageConfig, parsed), settings_of(PredictConfig, parsed)
     model = find(parsed.model)
     notice = model.tell()
     given = [name for name in (parsed.design, parsed.baseline) if name is not None]

@@ -30,7 +30,7 @@ from trainer.tools import (
     output_file,
     printable,
     results_dir,
-    settings,
+    settings_of,
     summarize,
 )
 
@@ -75,7 +75,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     seconds = {region.name: region for region in parse_regions(parsed.region_b)}
     for name in seconds:
         look_up("region", name, {region.name: region for region in regions})
-    pages = settings(PageConfig, parsed)
+    pages = settings_of(PageConfig, parsed)
     designs = [find_page(name, pages) if is_page(name) else Input.find(name) for name in parsed.designs]
     stems = [pathlib.PurePosixPath(design.key).stem for design in designs]
     output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
@@ -83,7 +83,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
         design.protect(filter(None, [parsed.json, output]))
     model = find(parsed.model)
     notice = model.tell()
-    pictures = settings(PredictConfig, parsed)
+    pictures = settings_of(PredictConfig, parsed)
     pixels = read_designs(designs, regions, seconds, pictures.most_pixels)
     print("loading the model ...", file=sys.stderr, flush=True)
     model.load()

@@ -9,7 +9,7 @@ import sys
 
 from studio.browser_settings import PageConfig
 from trainer.api import NotFoundError, find
-from trainer.tools import Parser, add_model, add_settings, check, settings
+from trainer.tools import Parser, add_model, add_settings, check, settings_of
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")
@@ -41,4 +41,4 @@ def execute(parsed: argparse.Namespace) -> None:
         print(f"model: {model}", file=sys.stderr, flush=True)
         print("loading the model", flush=True)
         model.load()  # before the page opens, so that damaged weights are reported here
-        serve_demo(model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))
+        serve_demo(model, bound, parsed.host, parsed.open, settings_of(PageConfig, parsed))

@@ -17,7 +17,7 @@ import argparse
 from studio.browser_settings import PageConfig
 from studio.web_pages import find_page, is_page
 from trainer.api import SettingError
-from trainer.tools import Parser, add_map_flags, add_settings, check, printable, settings, write_maps
+from trainer.tools import Parser, add_map_flags, add_settings, check, printable, settings_of, write_maps
 
 HELP = "predict saliency maps of web pages, measure regions"
 
@@ -29,7 +29,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    config = settings(PageConfig, parsed)
+    config = settings_of(PageConfig, parsed)
     for name in parsed.pages:
         check(
             is_page(name),

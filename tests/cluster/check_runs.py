@@ -24,7 +24,7 @@ from lifecycle.registry.register import open_registry
 from lifecycle.runs import argo
 from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.graph import compiled
-from pipeline.graph.environment import Environment, layered
+from pipeline.graph.environment import Environment, layered_values
 from tests import containers
 from tests.cluster.cluster import ADDRESS, NAMESPACE
 from tests.gcs import create_bucket, serving_buckets
@@ -151,7 +151,7 @@ class Kubeflow:
         """The path of the pipeline, compiled for the sample set in `environment`."""
         if environment.bucket not in self.files:
             path = self.cluster.folder / f"pipeline-{len(self.files)}.yaml"
-            defaults = layered(environment.parameters, SAMPLE)
+            defaults = layered_values(environment.parameters, SAMPLE)
             compiled.write_pipeline(dataclasses.replace(environment, parameters=defaults), path)
             self.files[environment.bucket] = str(path)
         return self.files[environment.bucket]

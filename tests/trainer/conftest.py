@@ -8,7 +8,7 @@ import pytest
 from tests.browser import chromium
 from tests.narrow import narrowed
 from tests.trainer import predictable
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import PREDICTIONS, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
@@ -65,7 +65,7 @@ def evaluated(models, datasets, tmp_path_factory):
     """The folder of one evaluation of `good`, with `bad` as the current default, on both data sets."""
     output = tmp_path_factory.mktemp("evaluation") / "evaluation"
     with narrowed():
-        evaluate(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
+        evaluate_models(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
     return output
 
 

@@ -27,7 +27,7 @@ ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded l
 def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
     """Write a model folder with the weights and a configuration."""
     folder.mkdir(parents=True)
-    model.save_weights(folder / model_folder.WEIGHTS)
+    model.save_weights(folder / model_folder.MODEL_WEIGHTS)
     config = {"train": {"epochs": 2}, "dataset": "salicon", "image_size": list(SIZE)}
     files.write_json(folder / model_folder.MODEL_CONFIG, config)
     return folder

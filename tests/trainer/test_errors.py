@@ -22,7 +22,7 @@ def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
 
 
 def test_a_missing_package_is_named_without_a_traceback():
-    with pytest.raises(SystemExit, match="has no package nothere. Run `make install`"), reported():
+    with pytest.raises(SystemExit, match=r"has no package nothere\. Run `make install`"), reported():
         import nothere  # noqa: F401
 
 

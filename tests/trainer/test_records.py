@@ -49,7 +49,7 @@ def stored(tmp_path_factory, evaluated):
     root = tmp_path_factory.mktemp("files")
     folder = root / "models" / "msinet" / "1" / ASSETS_EXTRA
     folder.mkdir(parents=True)
-    (folder / model_folder.WEIGHTS).touch()
+    (folder / model_folder.MODEL_WEIGHTS).touch()
     data = write_prepared(root / "data")
     for name in ("evaluation", "other"):
         shutil.copytree(evaluated, root / name)

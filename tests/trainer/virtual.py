@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.narrow import SHALLOW, narrowed, unoptimized
 from trainer.__main__ import main
-from trainer.network.model_folder import WEIGHTS
+from trainer.network.model_folder import MODEL_WEIGHTS
 from trainer.training import train
 
 
@@ -20,7 +20,7 @@ def run(processors: int, arguments: list[str]) -> None:
     parts = [tf.config.LogicalDeviceConfiguration()] * processors
     tf.config.set_logical_device_configuration(processor, parts)
     weights_alone = mock.patch.object(
-        train, "write_model", lambda model, folder, *_: model.save_weights(folder / WEIGHTS)
+        train, "write_model", lambda model, folder, *_: model.save_weights(folder / MODEL_WEIGHTS)
     )
     with narrowed(SHALLOW), unoptimized(), weights_alone:
         main(arguments)

@@ -10,7 +10,7 @@ import json
 
 from trainer.data.settings import parse_image_size
 from trainer.errors import SettingError, check
-from trainer.settings.flags import Parser, add_settings, settings
+from trainer.settings.flags import Parser, add_settings, settings_of
 from trainer.training.accelerators import Accelerator
 from trainer.training.settings import TrainConfig
 
@@ -38,13 +38,13 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.machine.runtime import load_tensorflow
-    from trainer.training.exits import watch
+    from trainer.training.exits import watch_training
 
-    config, image_size = settings(TrainConfig, parsed), parse_image_size(parsed.image_size)
+    config, image_size = settings_of(TrainConfig, parsed), parse_image_size(parsed.image_size)
     check(parsed.steps >= 1, f"steps is {parsed.steps}. It must be at least 1", SettingError)
     if parsed.accelerator:
         Accelerator.named(parsed.accelerator)
-    watch()
+    watch_training()
     load_tensorflow()
     from trainer.training.speed import measure_speed
 

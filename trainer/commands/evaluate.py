@@ -8,7 +8,7 @@ from trainer.errors import SettingError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.machine.runtime import announce
-from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
+from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings_of
 
 HELP = "evaluate a model, compared with baselines"
 
@@ -42,8 +42,8 @@ def configure(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import choose_model, find_model
 
-    config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
-    test_share = settings(FetchConfig, parsed).test_share
+    config, held_out = settings_of(EvaluateConfig, parsed), settings_of(HeldOutConfig, parsed)
+    test_share = settings_of(FetchConfig, parsed).test_share
     check(
         bool(held_out.test_dataset or not test_share),
         f"test_share is {test_share:g}, but test_dataset is empty: name the dataset that it is a share of",
@@ -58,17 +58,17 @@ def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trainer.data.prepared import PreparedData
-    from trainer.evaluation.evaluate import evaluate
+    from trainer.evaluation.evaluate import evaluate_models
     from trainer.evaluation.evaluation import Evaluation
     from trainer.reports.sentences import REGISTERS_NOTHING
     from trainer.reports.terminal import print_evaluation
 
     Evaluation.check_output(parsed.output_dir)
-    with files.folder_beside(parsed.output_dir) as folder:
+    with files.temporary_folder_beside(parsed.output_dir) as folder:
         data = parsed.dataset_dir
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
-        evaluation = evaluate(config, model, PreparedData.by_name(data), parsed.output_dir, champion)
+        evaluation = evaluate_models(config, model, PreparedData.by_name(data), parsed.output_dir, champion)
     if parsed.report:
         announce(f"drawing {parsed.report}")
         from trainer.reports.report import write_report
@@ -88,7 +88,7 @@ def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> 
     from trainer.data.prepared_data import Manifest
 
     trained = Manifest.load(parsed.dataset_dir[0])
-    config = settings(
+    config = settings_of(
         FetchConfig,
         parsed,
         dataset=held_out.test_dataset,

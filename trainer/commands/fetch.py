@@ -10,7 +10,7 @@ from trainer.datasets.table import Dataset
 from trainer.errors import AmbiguousError
 from trainer.machine.runtime import announce
 from trainer.models.model_names import PRETRAINED
-from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
+from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings_of
 from trainer.texts import visible
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    config = settings(FetchConfig, parsed)
+    config = settings_of(FetchConfig, parsed)
     FetchConfig.check_recordings([config])
     Dataset.named(config.dataset)
     from trainer.data.fetch import fetch_dataset

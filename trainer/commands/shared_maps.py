@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.errors import interrupted_status
 from trainer.prediction.settings import PredictConfig
-from trainer.settings.flags import Parser, add_settings, output_file, results_dir, settings, summarize
+from trainer.settings.flags import Parser, add_settings, output_file, results_dir, settings_of, summarize
 from trainer.texts import printable, some
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _write_maps(
     from trainer.prediction.predict import ImageResult, Maps
     from trainer.prediction.regions import parse_regions
 
-    config = settings(PredictConfig, parsed)
+    config = settings_of(PredictConfig, parsed)
     default = ("png",) if parsed.output_dir else () if parsed.region or parsed.json else ("overlay",)
     formats = config.formats or default
     regions = parse_regions(parsed.region)

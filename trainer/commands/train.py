@@ -16,7 +16,7 @@ from trainer.settings.flags import (
     output_dir,
     output_dir_or_address,
     output_file,
-    settings,
+    settings_of,
 )
 from trainer.texts import some
 from trainer.training.settings import TrainConfig
@@ -98,7 +98,7 @@ def chosen_settings(parsed: argparse.Namespace) -> TrainConfig:
     Raises `UserError` for both, and for flags that contradict the recipe.
     """
     if not parsed.settings:
-        return settings(TrainConfig, parsed).with_recipe(bool(parsed.base_model), vars(parsed), named=flag_of)
+        return settings_of(TrainConfig, parsed).with_recipe(bool(parsed.base_model), vars(parsed), named=flag_of)
     typed = [field.name for field in dataclasses.fields(TrainConfig) if field.name in vars(parsed)]
     check(not typed, f"--settings has all settings: leave out {' and '.join(map(flag_of, typed))}", SettingError)
     config: TrainConfig = parsed.settings

@@ -113,7 +113,9 @@ def first_copies(hashes: Sequence[str]) -> list[int]:
     return [first_of.get(place, place) for place in same]
 
 
-def match(hashes_now: Sequence[str], hashes_before: Sequence[str], mirrored: bool = True) -> list[int | None]:
+def match_copies(
+    hashes_now: Sequence[str], hashes_before: Sequence[str], mirrored: bool = True
+) -> list[int | None]:
     """The place of a copy of each picture among earlier ones, by the rule of `first_copies` for two pictures.
 
     Args:

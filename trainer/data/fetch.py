@@ -70,7 +70,7 @@ def fetch_dataset(
     output = pathlib.Path(output)
     if is_taken(output):
         raise PlaceError(f"{output} exists already. Remove it, or name another folder")
-    with replacing(output, last=MANIFEST) as partial, files.folder_beside(output) as folder:
+    with replacing(output, last=MANIFEST) as partial, files.temporary_folder_beside(output) as folder:
         partial.mkdir()
         with at.open(folder, cache_dir) as source:
             # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
@@ -150,7 +150,7 @@ def _manifest(
     config: FetchConfig, source: OpenedSource, image_size: tuple[int, int], found: SplitImages, facts: "Facts"
 ) -> Manifest:
     row, is_sample = found.row, source.name == SAMPLE
-    published = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
+    published = sample.sample_counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
     usable = {name: len(items) - facts.n_bad[name] for name, items in found.split.items()}
     return Manifest(
         dataset=prepared_name(config.dataset, source.name),

@@ -98,7 +98,7 @@ def fingerprint_sample(dataset: str) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def counts(dataset: str) -> dict[str, int]:
+def sample_counts(dataset: str) -> dict[str, int]:
     """Number of images in each split of the whole sample set."""
     chosen = settings_for(dataset)
     return {"train": chosen.n_train, "valid": chosen.n_valid}

@@ -95,7 +95,7 @@ def split_items(
 # === By hash ===
 
 
-def position(key: str) -> float:
+def hash_position(key: str) -> float:
     """Return the position, at least 0 and below 1, that the SHA-256 digest of a text gives to an image."""
     # Archives of macOS have accents behind their letters.
     digest = hashlib.sha256(unicodedata.normalize("NFC", key).encode()).digest()
@@ -113,8 +113,8 @@ def without_suffix(name: str) -> str:
 
 
 def position_of(item: Item) -> float:
-    """Return the `position` of an image, by its group if it has one."""
-    return position(split_key_of(item))
+    """Return the `hash_position` of an image, by its group if it has one."""
+    return hash_position(split_key_of(item))
 
 
 def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Split:

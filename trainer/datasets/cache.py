@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from trainer.datasets import servers
 from trainer.datasets.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, MismatchError, PlaceError
-from trainer.io.files import read_json, remove, room_bytes, write_json
+from trainer.io.files import read_json, remove_path, room_bytes, write_json
 from trainer.machine.progress import Tracker
 
 VARIABLE = "MSINET_CACHE"
@@ -155,7 +155,7 @@ def _download(folder: pathlib.Path, server: Server, offer: Offer, digest: str) -
         )
     for path in folder.iterdir():
         if path.name not in (PARTIAL, LOCK):
-            remove(path)
+            remove_path(path)
     partial.replace(found.path)
     write_json(folder / RECORD, {**dataclasses.asdict(found), "path": offer.name, "address": server.shown})
     return found

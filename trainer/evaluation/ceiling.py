@@ -151,7 +151,7 @@ class Observed:
 def score_maps(maps: Mapping[str, Map], truth: Truth) -> Scores:
     """Metric -> the score of its map, without the metrics for which `truth` does not suffice."""
     return {
-        metric: metrics.score(metric, prediction, truth)
+        metric: metrics.metric_value(metric, prediction, truth)
         for metric, prediction in maps.items()
         if truth.keys() >= set(METRICS[metric].needs)
     }

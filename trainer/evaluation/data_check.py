@@ -140,9 +140,9 @@ def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Com
         for pair in compared.pairs
         if (pair.now.split, pair.before.split) == (split, split) and pair.before.image in then
     }
-    old = sorted(pairs, key=splits.position)[:MOST_SCORED] if compared.changed else []
+    old = sorted(pairs, key=splits.hash_position)[:MOST_SCORED] if compared.changed else []
     added = [line.image for line in compared.added if line.split == split]
-    new = sorted(added, key=splits.position)[:MOST_SCORED]
+    new = sorted(added, key=splits.hash_position)[:MOST_SCORED]
     now = _score(folder, manifest, default, held_out, {*old, *new})
     return _Scores(
         np.array([pairs[name] for name in old]),
@@ -176,7 +176,7 @@ def _predictor(default: str) -> Any:
 def _chosen(lines: Sequence[Line], added: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """The images that the default is asked about: about as many added ones as others."""
     groups: list[list[tuple[str, str]]] = [[], []]
-    for line in sorted(lines, key=lambda line: splits.position(line.digest)):
+    for line in sorted(lines, key=lambda line: splits.hash_position(line.digest)):
         groups[line.key in added].append(line.key)
     n_added = min(len(groups[1]), max(MOST_ASKED // 2, MOST_ASKED - len(groups[0])))
     return {*groups[1][:n_added], *groups[0][: MOST_ASKED - n_added]}

@@ -49,7 +49,7 @@ NAMES: dict[str, str] = {Role.CANDIDATE: "candidate", Role.CHAMPION: "current de
 """The names of the models in sentences."""
 
 
-def evaluate(
+def evaluate_models(
     config: EvaluateConfig,
     candidate: StrPath,
     datasets: Mapping[str, StrPath],

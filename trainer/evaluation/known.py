@@ -43,7 +43,7 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
     old = recorded.read_lines(before) if before is not None else []
     new = [line for line in recorded.read_lines(folder) if line.split == split and line.image in names]
     lines = [*old, *recorded.compare(new, old).added]
-    ordered = sorted({line.digest for line in lines}, key=splits.position)[:MOST]
+    ordered = sorted({line.digest for line in lines}, key=splits.hash_position)[:MOST]
     kept: dict[str, HeldOutImage] = {}
     for source, listed in ((before, old), (folder, new)):
         wanted = {line.image for line in listed if line.digest in ordered}
@@ -56,7 +56,7 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
             chosen.append(kept[digest])
     if not chosen:
         return 0
-    with files.folder() as scratch:
+    with files.temporary_folder() as scratch:
         prepared = scratch / "known"
         prepared.mkdir()
         PreparedData(prepared).write_test_set("known", chosen)

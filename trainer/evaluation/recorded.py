@@ -199,7 +199,7 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
         by_name[_name_and_size(line)] = line
     rest = [line for line in now if line.digest not in by_digest]
     hashes = [line.hash for line in rest], [line.hash for line in before]
-    twins = copies.match(*hashes, mirrored=False)  # else positions would be mirrored, too
+    twins = copies.match_copies(*hashes, mirrored=False)  # else positions would be mirrored, too
     copied = {line.key: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:

@@ -338,12 +338,14 @@ def _compared(prediction: Map) -> Map:
 def _values(
     maps: Mapping[str, npt.NDArray[np.floating]], truth: Mapping[str, Any]
 ) -> dict[str, dict[str, metrics.Values | float]]:
-    """Model -> `metrics.values` of all metrics for which `truth` suffices, of the maps and of a uniform one."""
+    """Model -> `metrics.metric_values` of all metrics that `truth` allows, of the maps and of a uniform one."""
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
-    values = {model: {name: metrics.values(name, each, truth) for name in names} for model, each in maps.items()}
+    values = {
+        model: {name: metrics.metric_values(name, each, truth) for name in names} for model, each in maps.items()
+    }
     uniform, known = np.ones_like(maps[Role.CENTER_BIAS]), metrics.OF_UNIFORM
     values[Role.UNIFORM] = {
-        name: known[name] if name in known else metrics.values(name, uniform, truth) for name in names
+        name: known[name] if name in known else metrics.metric_values(name, uniform, truth) for name in names
     }
     return values
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.data.copies import match
+from trainer.data.copies import match_copies
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.datasets.table import HASH, HASH_BY_FOLDER
@@ -59,10 +59,10 @@ class Seen:
     def among(self, folder: StrPath, splits: Collection[str] = ()) -> set[str]:
         """Return the names of the held-out images of prepared data that the model has seen.
 
-        An image has been seen if the model saw the same pixels or a copy by `copies.match`, and with an image its
-        group has been seen. Example: with a page of a site, all pages of the site. For a test set, the images
-        count that chose the model's epoch. For validation data, which chooses it again, only images count that
-        the model was trained on. `splits` says otherwise, if it is not empty.
+        An image has been seen if the model saw the same pixels or a copy by `copies.match_copies`, and with an
+        image its group has been seen. Example: with a page of a site, all pages of the site. For a test
+        set, the images count that chose the model's epoch. For validation data, which chooses it again, images
+        count only if the model was trained on them. `splits` says otherwise, if it is not empty.
         """
         data = PreparedData(folder)
         manifest = data.manifest
@@ -74,7 +74,7 @@ class Seen:
         images = data.images([*manifest.counts])
         units = {image.unit for image in images if image.digest in seen}
         others = [image for image in images if image.unit not in units]
-        copies = match([image.hash for image in others], hashes)
+        copies = match_copies([image.hash for image in others], hashes)
         units |= {image.unit for image, place in zip(others, copies, strict=True) if place is not None}
         return {image.name for image in data.images([manifest.held_out]) if image.unit in units}
 

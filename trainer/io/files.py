@@ -151,7 +151,7 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
             path.exists()  # raises an error if the name is too long
             if mounted:
                 _try(path.parent)
-            beside = stack.enter_context(folder() if mounted else folder(PARTIAL, path.parent))
+            beside = stack.enter_context(temporary_folder() if mounted else temporary_folder(PARTIAL, path.parent))
         partial = beside / path.name
         with _explained(path):
             yield partial
@@ -176,7 +176,7 @@ def _flush(path: pathlib.Path) -> None:
                 os.fsync(file.fileno())
 
 
-def remove(path: pathlib.Path, at_once: bool = False) -> None:
+def remove_path(path: pathlib.Path, at_once: bool = False) -> None:
     """Remove a file or a folder, if it exists.
 
     Args:
@@ -238,7 +238,7 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     (target / UNFINISHED).touch()
     for leftover in target.iterdir():
         if leftover.name != UNFINISHED:
-            remove(leftover)
+            remove_path(leftover)
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
     files.sort(key=lambda file: file == pathlib.Path(last))
     try:
@@ -249,7 +249,7 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
                 tracker.advance()
         (target / UNFINISHED).unlink()
     except BaseException:
-        remove(target)
+        remove_path(target)
         raise
 
 
@@ -445,7 +445,7 @@ def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
 
 
 @contextmanager
-def folder(kind: str = LOCAL, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
+def temporary_folder(kind: str = LOCAL, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
     """A new folder in `parent`, removed at the end. If this process is killed, the next that makes one removes it.
 
     Args:
@@ -461,13 +461,17 @@ def folder(kind: str = LOCAL, parent: str | os.PathLike[str] | None = None) -> I
         yield pathlib.Path(path)
 
 
-def folder_beside(output: StrPath) -> AbstractContextManager[pathlib.Path]:
-    """As `folder`, on the disk of an output, because that disk has room for data.
+def temporary_folder_beside(output: StrPath) -> AbstractContextManager[pathlib.Path]:
+    """As `temporary_folder`, on the disk of an output, because that disk has room for data.
 
     For an output on a mounted bucket it is on the local disk, since each file of the mount is uploaded.
     """
     parents = pathlib.Path(output).absolute().parents
-    return folder() if is_mounted(output) else folder(BESIDE, next(each for each in parents if each.exists()))
+    return (
+        temporary_folder()
+        if is_mounted(output)
+        else temporary_folder(BESIDE, next(each for each in parents if each.exists()))
+    )
 
 
 def _owner() -> str:
@@ -496,12 +500,12 @@ def _remove_abandoned(parent: pathlib.Path) -> None:
             if (found := OWNED.fullmatch(entry.name)) and found["machine"] == _short(machine):
                 is_own = entry.stat(follow_symlinks=False).st_uid == os.getuid()
                 if is_own and not ProcessId(machine, int(found["process"]), found["start"]).is_running:
-                    remove(pathlib.Path(entry.path))
+                    remove_path(pathlib.Path(entry.path))
 
 
 def folder_for_now() -> pathlib.Path:
     """A new temporary folder that is removed when this process ends."""
-    made = folder()
+    made = temporary_folder()
     atexit.register(made.__exit__, None, None, None)
     return made.__enter__()
 
@@ -513,4 +517,4 @@ def remove_leftovers(parent: pathlib.Path) -> None:
     """
     for kind in HIDDEN:
         for path in parent.glob(f"{kind}*"):
-            remove(path)
+            remove_path(path)

@@ -68,7 +68,9 @@ class _Answer(NamedTuple):
     """Whether the worker ran out of memory. It may still hold some."""
 
 
-def call(function: str, *arguments: object, file: str, remedy: str = REMEDY, limits: Limits | None = None) -> Any:
+def call_untrusted(
+    function: str, *arguments: object, file: str, remedy: str = REMEDY, limits: Limits | None = None
+) -> Any:
     """The result of a function that runs in the worker.
 
     What it prints goes to stderr. Ctrl-C, SIGTERM and the end of this process end the worker, too.
@@ -98,7 +100,7 @@ def call(function: str, *arguments: object, file: str, remedy: str = REMEDY, lim
     return answer.result
 
 
-def end() -> None:
+def end_untrusted() -> None:
     """End the worker, for the memory that it holds. The next call begins another one."""
     _worker.end()
 

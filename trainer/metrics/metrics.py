@@ -30,13 +30,13 @@ OF_UNIFORM = {"auc_judd": 0.5, "shuffled_auc": 0.5, "nss": 0.0, "cc": 0.0}
 """Metric -> its score of a uniform map, where that is the same for every image."""
 
 
-def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
+def metric_value(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
     """The metric of METRICS with this name. `truth` has at least what its row needs, under the same names."""
-    return float(np.mean(values(name, prediction, truth)))
+    return float(np.mean(metric_values(name, prediction, truth)))
 
 
-def values(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> Values | float:
-    """What `score` is the mean of: the values of all fixations, (n,), or one value of a metric of densities."""
+def metric_values(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> Values | float:
+    """The values with the mean `metric_value`: of all fixations, (n,), or one value of a metric of densities."""
     return FUNCTIONS[name](prediction, **{need: truth[need] for need in METRICS[name].needs})
 
 

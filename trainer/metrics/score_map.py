@@ -76,7 +76,7 @@ def score(
 def _scores(saliency_map: npt.ArrayLike, truth: dict[str, Any]) -> dict[str, float]:
     """The scores in the metrics for which `truth` suffices."""
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
-    return {name: metrics.score(name, saliency_map, truth) for name in names}
+    return {name: metrics.metric_value(name, saliency_map, truth) for name in names}
 
 
 def _pixels(name: str, points: npt.ArrayLike) -> npt.NDArray[np.int64]:

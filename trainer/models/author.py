@@ -72,10 +72,10 @@ ROWS = (
     AuthorWeights("osie", "1JD1tvAqZGxj_gEGmIfoxb9dTe5HOaHj1"),
     AuthorWeights("fiwi", "19qj9nAjd5gVHLB71oRn_YfYDw5n4Uf2X"),
 )
-WEIGHTS = {f"{PREFIX}{row.dataset}": row for row in ROWS}
+AUTHOR_WEIGHTS = {f"{PREFIX}{row.dataset}": row for row in ROWS}
 
 
-def is_named(source: str) -> bool:
+def is_author_weights(source: str) -> bool:
     """Whether a source of weights, or the name of a model, stands for weights of the author, such as
     `author:osie`.
     """
@@ -87,7 +87,7 @@ def get_author_weights(source: str) -> AuthorWeights:
 
     Example: `author:salicn` is refused with "did you mean 'author:salicon'?".
     """
-    return look_up("weights", source, WEIGHTS)
+    return look_up("weights", source, AUTHOR_WEIGHTS)
 
 
 def fetched(source: str) -> "Download":
@@ -161,7 +161,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     from trainer.network.weight_files import LocalWeights
 
     archive, row = fetched(source), get_author_weights(source)
-    with files.folder() as folder:
+    with files.temporary_folder() as folder:
         try:
             yield LocalWeights(_unpacked(archive, row, folder))
         except ContentError as error:

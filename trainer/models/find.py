@@ -38,9 +38,9 @@ def find_model(name: str = "") -> pathlib.Path:
     Raises:
         UserError: there is no such model, and the message lists those that exist.
     """
-    if author.is_named(name):
+    if author.is_author_weights(name):
         return author.find_author_model(name)
-    return look_up_model(name, author.WEIGHTS)
+    return look_up_model(name, author.AUTHOR_WEIGHTS)
 
 
 def choose_model(name: str) -> Answering:

@@ -18,13 +18,13 @@ from trainer.models.registry_layout import (
     read_aliases,
     version_numbers,
 )
-from trainer.network.model_folder import ASSETS_EXTRA, WEIGHTS, ModelFolder
+from trainer.network.model_folder import ASSETS_EXTRA, MODEL_WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
 from trainer.texts import nearest
 
-NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
+NEITHER = f"is neither a model (it has no {MODEL_WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
 
 
@@ -66,9 +66,9 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
     if number == PRETRAINED_VERSION:
         return look_up_model(PRETRAINED)
     model = model_in(folder / str(number))
-    if not (model / WEIGHTS).is_file():
+    if not (model / MODEL_WEIGHTS).is_file():
         known = ", ".join(map(str, [PRETRAINED_VERSION, *numbers]))
-        raise NotFoundError(f"{model} has no {WEIGHTS}. Name another version of {known}")
+        raise NotFoundError(f"{model} has no {MODEL_WEIGHTS}. Name another version of {known}")
     return model
 
 
@@ -87,7 +87,7 @@ def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
             return folder
     except OSError as error:  # such as no permission, or a name that is too long
         raise NotFoundError(f"cannot read {folder}: {error.strerror}") from None
-    return model_in(folder) if (model_in(folder) / WEIGHTS).is_file() else None
+    return model_in(folder) if (model_in(folder) / MODEL_WEIGHTS).is_file() else None
 
 
 def nearest_model(name: str, others: Iterable[str] = ()) -> str:
@@ -111,7 +111,7 @@ def _find_remote(named: Stored) -> pathlib.Path:
     place = named.with_text(address)
     objects = {entry.name: entry for entry in place.objects()}
     for folder in ("", ASSETS_EXTRA):
-        if posixpath.join(folder, WEIGHTS) in objects:
+        if posixpath.join(folder, MODEL_WEIGHTS) in objects:
             return _download(place, folder, objects)
     if compact := ModelFolder.among(objects):
         return place.local_for_now([objects[file] for file in compact])

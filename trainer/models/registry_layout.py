@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from trainer.errors import NotFoundError
 from trainer.io.files import read_json
 from trainer.models.model_names import DEFAULT
-from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, PER_IMAGE, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, MODEL_WEIGHTS, PER_IMAGE
 from trainer.texts import shown
 
 VERSION = "version.json"
@@ -22,7 +22,7 @@ KEPT = (EVALUATION, PER_IMAGE, LEFT_OUT)
 PRETRAINED_VERSION = 0
 """PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
 
-PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(ASSETS_EXTRA)}/)?{re.escape(WEIGHTS)}")
+PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(ASSETS_EXTRA)}/)?{re.escape(MODEL_WEIGHTS)}")
 """Path of WEIGHTS below the folder of a model, of a version, or of a name. Group 1 is the version below a name.
 
 Example: `3/assets.extra/model.weights.h5` has 3, and `model.weights.h5` has none.

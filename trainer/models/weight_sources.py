@@ -52,13 +52,13 @@ class WeightSource:
         Raises:
             UserError: there are no weights, or they may not be read.
         """
-        if author.is_named(self.source):
+        if author.is_author_weights(self.source):
             with author.unpacked_weights(self.source) as local:
                 yield local
         elif model := self._model:
             yield LocalWeights.of_model(model)
         elif remote := self._remote:
-            with files.folder() as folder:
+            with files.temporary_folder() as folder:
                 remote.folder.local(remote.weights, folder)
                 yield LocalWeights(folder / remote.named.name, None, remote.fingerprint)
         else:
@@ -73,7 +73,7 @@ class WeightSource:
         """
         if self.source in NO_FILE:
             return ""
-        if author.is_named(self.source):
+        if author.is_author_weights(self.source):
             with author.unpacked_weights(self.source) as local:
                 return local.fingerprint
         if model := self._model:
@@ -85,7 +85,7 @@ class WeightSource:
 
         Does nothing for other sources. Raises as `opened`.
         """
-        if author.is_named(self.source):
+        if author.is_author_weights(self.source):
             author.fetched(self.source)
 
     def check_local(self) -> None:
@@ -97,7 +97,7 @@ class WeightSource:
         """
         if self.source in NO_FILE or not stored_at(self.source).is_local:
             return
-        if author.is_named(self.source):
+        if author.is_author_weights(self.source):
             author.get_author_weights(self.source)
         elif _model(self.source, None) is None:
             LocalWeights(_path(self.source)).check()
@@ -116,7 +116,9 @@ class WeightSource:
         """
         if is_taken(pathlib.Path(output)):
             raise PlaceError(f"{output} exists already. Remove it, or name another folder")
-        dataset = author.get_author_weights(self.source).dataset if author.is_named(self.source) else dataset
+        dataset = (
+            author.get_author_weights(self.source).dataset if author.is_author_weights(self.source) else dataset
+        )
         size = parse_image_size(image_size) if image_size else Dataset.named(dataset).image_size
         self.check_local()
         with self.opened() as local:

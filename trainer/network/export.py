@@ -46,10 +46,10 @@ class Export:
         Raises:
             UserError: the model is damaged, or the export cannot be written or gives other maps.
         """
-        from trainer.network.load import load_model, trained
+        from trainer.network.load import load_model, trained_network
         from trainer.network.saved_model import write_saved_model
 
-        model = trained(load_model(self.folder).network, for_kind(self._config(), self.kind))
+        model = trained_network(load_model(self.folder).network, for_kind(self._config(), self.kind))
         size = image_size or ModelFolder(self.folder).image_sizes[self.kind]
         write_saved_model(model, size, path, default, notice)
 

@@ -41,7 +41,7 @@ def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> 
         ContentError: it is damaged, or takes more time or memory than LIMITS.
     """
     function = "trainer.network.hdf5_files.read_fitting_hdf5"
-    arrays: list[Array] = untrusted.call(
+    arrays: list[Array] = untrusted.call_untrusted(
         function, path, frozenset(shapes), file=what, remedy=REMEDY, limits=LIMITS
     )
     return arrays

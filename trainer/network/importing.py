@@ -16,7 +16,7 @@ from trainer.machine import untrusted
 from trainer.machine.package_version import code_version
 from trainer.machine.untrusted import Limits
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, ModelFolder, SizedConfig
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.network.weight_files import LocalWeights
 from trainer.texts import some
 
@@ -58,7 +58,7 @@ class Imported:
         limits = Limits(SECONDS + PIXEL_SECONDS * n_pixels, IMPORT_BYTES + PIXEL_BYTES * n_pixels)
         try:
             with replacing(output, last=MODEL_CONFIG) as folder:
-                imported: Imported = untrusted.call(
+                imported: Imported = untrusted.call_untrusted(
                     f"{__name__}.convert_here",
                     *(local, source, folder, dataset, image_size),
                     file=source,
@@ -66,7 +66,7 @@ class Imported:
                     limits=limits,
                 )
         finally:
-            untrusted.end()  # the worker has TensorFlow in its memory
+            untrusted.end_untrusted()  # the worker has TensorFlow in its memory
         return imported
 
 
@@ -110,7 +110,7 @@ def convert_weights(
     from trainer.network.saved_model import write_model  # here and below: TensorFlow is loaded now
 
     contents = tensorflow_files.read_contents(local.path)
-    architecture = ModelFolder(local.model).architecture if local.model else DEFAULT
+    architecture = ModelFolder(local.model).architecture if local.model else DEFAULT_NETWORK
     network = build_network(architecture, (None, None), "float32")
     matched = load.assign_arrays(network, contents.arrays, source, whole=True)
     facts = {"source": source, "kind": contents.kind, "fingerprint": local.fingerprint}
@@ -141,7 +141,7 @@ def _summary(
     for key in sorted(matched.values):
         checksum = zlib.crc32(matched.values[key].tobytes(), checksum)
     return {
-        "network": DEFAULT.name,
+        "network": DEFAULT_NETWORK.name,
         "dataset": dataset,
         "image_size": list(size),
         "imported": facts,

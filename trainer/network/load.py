@@ -36,7 +36,7 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
     """
     model = build_network(ModelFolder(folder).architecture, (None, None), "float32")
     load_weights(model, folder)
-    return trained(model, ModelFolder(folder).known_config() or {})
+    return trained_network(model, ModelFolder(folder).known_config() or {})
 
 
 def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
@@ -104,7 +104,7 @@ class Trained:
         return calibrated(self.calibration, maps, images) if self.calibration else maps
 
 
-def trained(network: keras.Model, config: Mapping[str, Any]) -> Trained:
+def trained_network(network: keras.Model, config: Mapping[str, Any]) -> Trained:
     """The network as a model with this content of MODEL_CONFIG predicts with it."""
     return Trained(network, model_folder.flips(config), Calibration.of_config(config))
 

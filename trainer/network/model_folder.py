@@ -14,7 +14,7 @@ from trainer.network.networks import network_of
 SAVED_MODEL = "saved_model"
 ASSETS_EXTRA = "assets.extra"
 """Folder inside a SavedModel that TensorFlow Serving ignores. A registered version has its model there."""
-WEIGHTS = "model.weights.h5"
+MODEL_WEIGHTS = "model.weights.h5"
 MODEL_CONFIG = "config.json"
 MODEL_REMEDY = "give the folder of a model that `train` wrote"
 """End of a message about a folder without WEIGHTS or with a damaged MODEL_CONFIG."""
@@ -140,7 +140,7 @@ class ModelFolder:
     Example: `ModelFolder("runs/mine/model").image_size` is (240, 320).
     """
 
-    NEEDED: ClassVar[tuple[str, ...]] = (WEIGHTS, MODEL_CONFIG)
+    NEEDED: ClassVar[tuple[str, ...]] = (MODEL_WEIGHTS, MODEL_CONFIG)
     """Names of the files that every registered model has."""
     LAST: ClassVar[str] = MODEL_CONFIG
     """Name of the file that is written last, so that a folder with it has a whole model."""
@@ -164,7 +164,7 @@ class ModelFolder:
 
         Example: of `config.json`, `model.weights.h5` and `notes.txt` the first two.
         """
-        weights = WEIGHTS if WEIGHTS in names else COMPACT_WEIGHTS
+        weights = MODEL_WEIGHTS if MODEL_WEIGHTS in names else COMPACT_WEIGHTS
         return (
             [name for name in (weights, MODEL_CONFIG, TRAINING_IMAGES) if name in names]
             if weights in names
@@ -182,7 +182,7 @@ class ModelFolder:
 
         Example: an empty folder has WEIGHTS, so that a message names that file.
         """
-        compact, whole = self.path / COMPACT_WEIGHTS, self.path / WEIGHTS
+        compact, whole = self.path / COMPACT_WEIGHTS, self.path / MODEL_WEIGHTS
         return compact if compact.is_file() and not whole.is_file() else whole
 
     @property
@@ -202,7 +202,7 @@ class ModelFolder:
         """The files that a version of a registry has. Models of earlier versions and imported ones have no list
         of images.
         """
-        needed = [self.path / WEIGHTS, self.config_file, self.history_file]
+        needed = [self.path / MODEL_WEIGHTS, self.config_file, self.history_file]
         return [*needed, self.images_file] if self.images_file.exists() else needed
 
     def config(self, remedy: str = "") -> ModelConfig:

@@ -11,7 +11,7 @@ from trainer.network.architecture import Architecture
 from trainer.network.msinet.msinet import MSINet
 
 NETWORKS: dict[str, Architecture] = {row.name: row for row in (MSINet(),)}
-DEFAULT = NETWORKS["msinet"]
+DEFAULT_NETWORK = NETWORKS["msinet"]
 """The network of a model whose MODEL_CONFIG names none, as in all earlier versions, and of a new training."""
 
 
@@ -23,4 +23,4 @@ def network_of(config: Mapping[str, Any]) -> Architecture:
     Raises:
         UserError: this version does not know the network. It says which networks it knows.
     """
-    return look_up("network", str(config.get("network", DEFAULT.name)), NETWORKS)
+    return look_up("network", str(config.get("network", DEFAULT_NETWORK.name)), NETWORKS)

@@ -23,7 +23,7 @@ from trainer.errors import MismatchError, PlaceError
 from trainer.io.files import replacing, write_json
 from trainer.network import hdf5_files, load, preprocess, tensorflow_preprocess
 from trainer.network.load import Trained
-from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG, MODEL_WEIGHTS, SAVED_MODEL, SIGNATURES
 from trainer.pictures import MAX_PIXELS, MAX_SIDE_PX
 from trainer.texts import first_line
 
@@ -61,10 +61,10 @@ def write_model(
         UserError: as `write_saved_model`.
     """
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
-    (folder / WEIGHTS).write_bytes(hdf5_files.encode_hdf5(arrays))
-    load.assign_arrays(model, hdf5_files.read_hdf5(folder / WEIGHTS)[1], str(folder / WEIGHTS))
+    (folder / MODEL_WEIGHTS).write_bytes(hdf5_files.encode_hdf5(arrays))
+    load.assign_arrays(model, hdf5_files.read_hdf5(folder / MODEL_WEIGHTS)[1], str(folder / MODEL_WEIGHTS))
     if saved_model:
-        write_saved_model(load.trained(model, summary), image_size, folder / SAVED_MODEL)
+        write_saved_model(load.trained_network(model, summary), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 

@@ -144,11 +144,11 @@ class LocalWeights:
             return hdf5_files.read_in_worker(path, shapes, what)
         function = "trainer.network.tensorflow_files.read_fitting_tensorflow"
         try:
-            arrays: list[Array] = untrusted.call(
+            arrays: list[Array] = untrusted.call_untrusted(
                 function, path, frozenset(shapes), file=what, remedy=hdf5_files.REMEDY, limits=LIMITS
             )
         finally:
-            untrusted.end()  # the worker has TensorFlow in its memory
+            untrusted.end_untrusted()  # the worker has TensorFlow in its memory
         return arrays
 
 

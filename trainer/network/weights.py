@@ -38,5 +38,7 @@ def read_stored(folder: str | os.PathLike[str]) -> Weights:
 
 def _decode_in_worker(content: bytes, what: str) -> Weights:
     function = "trainer.network.compact.decode_compact"
-    stored: Weights = untrusted.call(function, content, file=what, remedy=compact.REMEDY, limits=hdf5_files.LIMITS)
+    stored: Weights = untrusted.call_untrusted(
+        function, content, file=what, remedy=compact.REMEDY, limits=hdf5_files.LIMITS
+    )
     return stored

@@ -49,7 +49,7 @@ Heights = Mapping[int, float]
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """A version, as the page shows it."""
 
     number: int
@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Move:
+class HistoryMove:
     """The default became a version."""
 
     since: datetime.datetime
@@ -71,7 +71,11 @@ class Move:
 
 
 def write_history(
-    html: str | os.PathLike[str], name: str, place: str, versions: Sequence[Entry], moves: Sequence[Move]
+    html: str | os.PathLike[str],
+    name: str,
+    place: str,
+    versions: Sequence[HistoryEntry],
+    moves: Sequence[HistoryMove],
 ) -> None:
     """Write the page.
 
@@ -108,7 +112,7 @@ def write_history(
                 "date": f"{version.created:%Y-%m-%d}",
                 "end": version.end,
                 "is_default": version.number == default,
-                "lines": list(version_summary.lines(version.record).items()),
+                "lines": list(version_summary.summary_lines(version.record).items()),
                 "since": version.since,
             }
             for version in reversed(versions)
@@ -116,12 +120,12 @@ def write_history(
     )
 
 
-def _since(moves: Sequence[Move]) -> str:
+def _since(moves: Sequence[HistoryMove]) -> str:
     name = "" if moves and moves[-1].version else "pretrained"
     return ", ".join(filter(None, [name, f"since {moves[-1].since:%Y-%m-%d}" if moves else ""]))
 
 
-def _charts(versions: Sequence[Entry], moves: Sequence[Move]) -> list[dict[str, str]]:
+def _charts(versions: Sequence[HistoryEntry], moves: Sequence[HistoryMove]) -> list[dict[str, str]]:
     metric = _metric(versions)
     label = METRICS[metric].label if metric in METRICS else metric
     better = "higher" if metric in METRICS and METRICS[metric].higher_is_better else "lower"
@@ -152,13 +156,15 @@ def _charts(versions: Sequence[Entry], moves: Sequence[Move]) -> list[dict[str, 
     ]
 
 
-def _metric(versions: Iterable[Entry]) -> str:
+def _metric(versions: Iterable[HistoryEntry]) -> str:
     """The metric of the last gain. It is the gate's now."""
     found = [version.record.gain.metric for version in versions if version.record.gain]
     return found[-1] if found else LEAD
 
 
-def _cumulative(versions: Iterable[Entry], metric: str) -> tuple[dict[int, float], dict[int, tuple[float, float]]]:
+def _cumulative(
+    versions: Iterable[HistoryEntry], metric: str
+) -> tuple[dict[int, float], dict[int, tuple[float, float]]]:
     """The gain of each version over `pretrained`, by the defaults between, and the ends of its interval."""
     heights: dict[int, float] = {PRETRAINED_VERSION: 0.0}
     ends = {}
@@ -172,13 +178,13 @@ def _cumulative(versions: Iterable[Entry], metric: str) -> tuple[dict[int, float
     return heights if len(heights) > 1 else {}, ends
 
 
-def _test_set(versions: Iterable[Entry]) -> str:
+def _test_set(versions: Iterable[HistoryEntry]) -> str:
     """The last dataset on which versions were tested and not trained. Empty without one."""
     names = [name for each in versions for name in each.record.metrics if name.endswith("-test")]
     return str(names[-1]) if names else ""
 
 
-def _tested(versions: Sequence[Entry], name: str, metric: str) -> dict[int, float]:
+def _tested(versions: Sequence[HistoryEntry], name: str, metric: str) -> dict[int, float]:
     """The scores of the versions on the test set, as long as its images were the same as for the last version."""
     last = next((each for each in reversed(versions) if name in each.record.metrics), None)
     scores = {}
@@ -189,14 +195,14 @@ def _tested(versions: Sequence[Entry], name: str, metric: str) -> dict[int, floa
     return scores
 
 
-def _fingerprint(version: Entry) -> str:
+def _fingerprint(version: HistoryEntry) -> str:
     return version.record.lineage.data_of("test").fingerprint
 
 
 # === Drawings ===
 
 
-def _axes(versions: Sequence[Entry], height: int) -> tuple[Figure, Axes]:
+def _axes(versions: Sequence[HistoryEntry], height: int) -> tuple[Figure, Axes]:
     """An empty drawing from a bit before the first version to a bit after the last, `height` in pixels."""
     figure, axes = pages.plot((WIDTH, height), 10, "", "")
     figure.set_layout_engine("none")  # all drawings have their dates at the same places
@@ -217,8 +223,8 @@ def _day(moment: datetime.datetime) -> float:
 
 
 def _quality(
-    versions: Sequence[Entry],
-    moves: Sequence[Move],
+    versions: Sequence[HistoryEntry],
+    moves: Sequence[HistoryMove],
     heights: Heights,
     ends: Mapping[int, tuple[float, float]],
     label: str,
@@ -245,7 +251,7 @@ def _quality(
     return pages.svg(figure, f"{label} of each version by date, and of the default", "wide")
 
 
-def _draw_default(axes: Axes, moves: Sequence[Move], heights: Heights) -> None:
+def _draw_default(axes: Axes, moves: Sequence[HistoryMove], heights: Heights) -> None:
     """Draw the default as a line with steps, and a mark where a person moved it. Unknown heights are gaps."""
     start, end = axes.get_xlim()
     days = [start, *(_day(move.since) for move in moves), end]
@@ -265,7 +271,7 @@ def _draw_default(axes: Axes, moves: Sequence[Move], heights: Heights) -> None:
             axes.plot([day], [after], color=pages.INK, marker="D", markersize=6)
 
 
-def _known(versions: Sequence[Entry]) -> str:
+def _known(versions: Sequence[HistoryEntry]) -> str:
     """Draw the gains on the known images. Empty without one."""
     shown = [(each, each.record.known) for each in versions]
     measured = [(each, known, known.mean) for each, known in shown if known is not None and known.mean is not None]
@@ -282,7 +288,7 @@ def _known(versions: Sequence[Entry]) -> str:
     return pages.svg(figure, "gain of each version on the known images by date", "wide")
 
 
-def _images(versions: Sequence[Entry]) -> str:
+def _images(versions: Sequence[HistoryEntry]) -> str:
     """Draw the number of images by date. Empty if it is never known."""
     counts = {}
     for version in versions:
@@ -302,11 +308,11 @@ def _images(versions: Sequence[Entry]) -> str:
     return pages.svg(figure, "images in the data by date", "wide")
 
 
-def _mark(version: Entry) -> tuple[str, str, bool]:
+def _mark(version: HistoryEntry) -> tuple[str, str, bool]:
     return MARKS.get(version.end, (pages.GREY, "o", True))
 
 
-def _draw_mark(axes: Axes, version: Entry, height: float) -> None:
+def _draw_mark(axes: Axes, version: HistoryEntry, height: float) -> None:
     color, shape, is_filled = _mark(version)
     style = MarkerStyle(shape, fillstyle="full" if is_filled else "none")
     size = 8 if version.end in ("promoted", "held", "disagree") else 6

@@ -444,7 +444,7 @@ def write_comparison(comparison: Comparison, html: Path) -> None:
     data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
     notices = [text for each in contestants if (text := each.notice)]
     configs = {each.label: each.config for each in contestants if each.config is not None}
-    with files.folder() as folder:
+    with files.temporary_folder() as folder:
         drawn = {name: comparison.draw_images(name, folder / name) for name in results}
         sets = [_describe_compared(comparison, name, colors, drawn[name]) for name in results]
     pages.write_page(

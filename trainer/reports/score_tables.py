@@ -73,7 +73,7 @@ def coverage(over_people: Collection[str], metrics: Iterable[str]) -> str:
     return f"Intervals hold for other images and other people{but}."
 
 
-def comparable(evaluation: Evaluation) -> dict[str, float]:
+def comparable_scores(evaluation: Evaluation) -> dict[str, float]:
     """The scores of an evaluation by name, for a console that compares runs.
 
     The candidate's scores on the deciding images have the names of the metrics. `default_kld` is that of the

@@ -9,7 +9,7 @@ DIGITS = 4
 """Decimal places, as in the reasons of the gate."""
 
 
-def lines(record: VersionRecord) -> dict[str, str]:
+def summary_lines(record: VersionRecord) -> dict[str, str]:
     """The three lines about a version: their names -> their texts. What the record does not say is left out."""
     found = {"Gain": _gain(record), "Known": _known(record), "Decided": _decision(record)}
     return {name: text for name, text in found.items() if text}

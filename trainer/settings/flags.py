@@ -105,7 +105,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{name} is {value!r}. Choose one of {', '.join(choices)}{nearest(value, choices)}")
 
 
-def program(command: str, package: str, description: str) -> tuple[Parser, Any]:
+def parser_of_program(command: str, package: str, description: str) -> tuple[Parser, Any]:
     """The parser of a program and its subcommands, to which `add_command` adds.
 
     Args:
@@ -235,7 +235,7 @@ def add_flag(
         default: value of the setting without the flag.
         help: description of the setting.
         is_text: leave the value a text, for the caller to convert, and None without the flag. Otherwise nothing is
-            parsed without the flag, so that `settings` can tell what was typed from a default.
+            parsed without the flag, so that `settings_of` can tell what was typed from a default.
     """
     flag, value = flag_of(name), None if is_text else argparse.SUPPRESS
     shown = f"{help} (default: {str(default).lower() if kind is bool else repr(default)})".replace("%", "%%")
@@ -256,7 +256,7 @@ def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> N
             add_flag(group, field.name, field.type, field.default, field.metadata["help"])
 
 
-def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:
+def settings_of(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:
     """The dataclass with the values of its flags and of `others`. A field with neither has its default."""
     names = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
     return config(**{name: value for name, value in vars(arguments).items() if name in names} | others)

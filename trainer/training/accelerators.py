@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from trainer.errors import SettingError, UnknownNameError, check, look_up
 from trainer.network.architecture import Architecture
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 
 # === Prices ===
 
@@ -115,20 +115,22 @@ class Chip:
         return USABLE_MEMORY * self.memory_bytes
 
     def step_memory_bytes(
-        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT_NETWORK
     ) -> float:
         """Bytes of memory that `batch` images on one chip need."""
         cost = network.cost
         return cost.state_bytes + cost.images(batch, image_size) * cost.memory_bytes[self.image][precision]
 
-    def largest_batch(self, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT) -> int:
+    def largest_batch(
+        self, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT_NETWORK
+    ) -> int:
         """Largest number of images that fits into the memory. 0 if none fits."""
         cost = network.cost
         image_bytes = cost.images(1, image_size) * cost.memory_bytes[self.image][precision]
         return max(0, int((self.usable_bytes - cost.state_bytes) / image_bytes))
 
     def step_seconds(
-        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT_NETWORK
     ) -> Estimate:
         """Seconds of one training step with `batch` images on each chip.
 
@@ -139,7 +141,7 @@ class Chip:
         return Estimate(seconds / efficiency.most, seconds / efficiency.least)
 
     def bound(
-        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT_NETWORK
     ) -> str:
         """The roofline limit of a step with `batch` images on each chip: `arithmetic` or `memory traffic`."""
         seconds = self._seconds_at_peak(batch, image_size, precision, network)
@@ -163,7 +165,7 @@ class Chip:
         images: int,
         image_size: tuple[int, int],
         precision: str,
-        network: Architecture = DEFAULT,
+        network: Architecture = DEFAULT_NETWORK,
     ) -> int:
         """Default number of images of a step over all replicas.
 
@@ -181,7 +183,7 @@ class Chip:
         accumulation: int,
         image_size: tuple[int, int],
         precision: str,
-        network: Architecture = DEFAULT,
+        network: Architecture = DEFAULT_NETWORK,
     ) -> None:
         """Raise `UserError` unless this chip, called `name` there, has enough memory for its share of a batch."""
         part, largest = batch_size // replicas // accumulation, self.largest_batch(image_size, precision, network)
@@ -212,7 +214,10 @@ def _regions(text: str) -> tuple[str, ...]:
 # 0.96 s in bfloat16, with deterministic operations (research/log.md, "What a training step costs"). A vCPU is half
 # a core, hence an efficiency of 0.5 at most. Without AVX-512 the step takes twice as long
 # (research/benchmarks.md), hence 0.25 at least.
-_CPU_FLOPS = {"float32": 16 / 2 * DEFAULT.cost.flop / 1.57, "bfloat16": 16 / 2 * DEFAULT.cost.flop / 0.96}
+_CPU_FLOPS = {
+    "float32": 16 / 2 * DEFAULT_NETWORK.cost.flop / 1.57,
+    "bfloat16": 16 / 2 * DEFAULT_NETWORK.cost.flop / 0.96,
+}
 
 CPU = Chip(
     "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Estimate(0.25, 0.5)
@@ -396,7 +401,7 @@ class Accelerator:
         }[provisioning]
 
     def basis(
-        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT
+        self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT_NETWORK
     ) -> tuple[str, ...]:
         """Sentences that explain how the time and the memory with `batch` images a chip were estimated."""
         chip, cost = self.chip, network.cost

@@ -10,7 +10,8 @@ Vertex AI decides by the status whether a custom job goes on (its page "Understa
 
 On other platforms the status tells an interrupted training from a finished one (0) and a failed one (1).
 
-A crash in a library of the hardware ends the process without an error of Python. `watch` lets another one say it.
+A crash in a library of the hardware ends the process without an error of Python. `watch_training` lets another one
+say it.
 """
 
 import faulthandler
@@ -54,7 +55,7 @@ def machine_lost() -> int:
     return TRANSIENT if JOB in os.environ else OTHER_LOST
 
 
-def watch() -> None:
+def watch_training() -> None:
     """Continue in a child of this process in a job of Vertex AI or a pod of Kubeflow, where only a log is left.
 
     This process passes SIGTERM and SIGINT on to the child, ends with its status, and explains a signal that ended

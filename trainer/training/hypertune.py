@@ -12,13 +12,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-FILE = "CLOUD_ML_HP_METRIC_FILE"
+LOSSES_FILE = "CLOUD_ML_HP_METRIC_FILE"
 """This variable names the file. In a trial without it, the file is DEFAULT_FILE."""
 DEFAULT_FILE = "/tmp/hypertune/output.metrics"  # noqa: S108
 TRIAL = "CLOUD_ML_TRIAL_ID"
 """Vertex AI sets this variable in trials, to their number (community-content/vertex_model_garden/model_oss/util/
 hypertune_utils.py in GoogleCloudPlatform/vertex-ai-samples)."""
-METRIC = "valid_loss"
+TUNED_METRIC = "valid_loss"
 """Name of what is minimized."""
 MOST_LINES = 100
 
@@ -30,17 +30,17 @@ def report(history: Sequence[Mapping[str, Any]]) -> None:
     one JSON object. Its values are texts but for the time. A search judges the best epoch. If that lies
     before these epochs, it takes the place of the first.
     """
-    if not {FILE, TRIAL} & os.environ.keys():
+    if not {LOSSES_FILE, TRIAL} & os.environ.keys():
         return
     last = history[-MOST_LINES:]
     best = min(history, key=lambda row: float(row["valid_loss"]))
-    path = pathlib.Path(os.environ.get(FILE, DEFAULT_FILE))
+    path = pathlib.Path(os.environ.get(LOSSES_FILE, DEFAULT_FILE))
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
         {
             "timestamp": time.time(),
             "trial": os.environ.get(TRIAL, "0"),
-            METRIC: str(float(row["valid_loss"])),
+            TUNED_METRIC: str(float(row["valid_loss"])),
             "global_step": str(row["epoch"]),
         }
         for row in (last if best in last else [best, *last[1:]])
@@ -56,4 +56,4 @@ def read_losses(path: pathlib.Path) -> dict[int, float]:
     if not path.exists():
         return {}
     lines = map(json.loads, path.read_text().rpartition("\n")[0].splitlines())
-    return {int(line["global_step"]): float(line[METRIC]) for line in lines}
+    return {int(line["global_step"]): float(line[TUNED_METRIC]) for line in lines}

@@ -28,7 +28,7 @@ def train_checked(
 ) -> dict[str, Any]:
     """Check the arguments and train. Arguments, result and errors are as in `trainer.training.train.train`."""
     check_training(config, dataset, output, base_model, accelerator)
-    exits.watch()
+    exits.watch_training()
     if base_model is None:
         WeightSource(config.initial_weights).fetch_archive()
     load_tensorflow()

@@ -24,9 +24,9 @@ from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import Architecture
 from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
-from trainer.network.load import assign_weights, trained
+from trainer.network.load import assign_weights, trained_network
 from trainer.network.model_folder import ModelConfig, ModelFolder
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.network.saved_model import write_model
 from trainer.network.weight_files import LocalWeights
 from trainer.texts import first_line
@@ -70,7 +70,7 @@ class Job:
     devices: Devices
     precision: str
     """The number format in which the network computes, a key of `step.POLICIES`."""
-    architecture: Architecture = DEFAULT
+    architecture: Architecture = DEFAULT_NETWORK
 
     @classmethod
     def resolve(
@@ -79,7 +79,7 @@ class Job:
         manifest: Manifest,
         devices: Devices,
         accelerator: str = "",
-        architecture: Architecture = DEFAULT,
+        architecture: Architecture = DEFAULT_NETWORK,
     ) -> Self:
         """Choose the precision and the batch size for data and devices, where `config` leaves them open.
 
@@ -222,7 +222,7 @@ def train(
     manifest = Manifest.load(dataset)
     devices = reset_and_connect(config, accelerator)
     base = None if base_model is None else ModelFolder(base_model).config_of_base()
-    architecture = DEFAULT if base_model is None else ModelFolder(base_model).architecture
+    architecture = DEFAULT_NETWORK if base_model is None else ModelFolder(base_model).architecture
     job = Job.resolve(config, manifest, devices, accelerator, architecture)
     fingerprint = fingerprint_initial_model(config, base_model)
     check(
@@ -262,7 +262,9 @@ def train(
             for variable, array in zip(model.variables, store.best_weights(), strict=True):
                 variable.assign(array)
             if job.config.calibrate:
-                fitted = calibrate(trained(model, record), pathlib.Path(dataset), manifest.counts["valid"], prior)
+                fitted = calibrate(
+                    trained_network(model, record), pathlib.Path(dataset), manifest.counts["valid"], prior
+                )
                 record["calibration"] = fitted and dataclasses.asdict(fitted)
             _write(output, manifest.image_size, model, progress, record, images, saved_model)
         _leave(devices)
@@ -320,7 +322,7 @@ def initial_model(
     image_size: tuple[int, int],
     policy: str,
     base_model: StrPath | None,
-    architecture: Architecture = DEFAULT,
+    architecture: Architecture = DEFAULT_NETWORK,
 ) -> keras.Model:
     """Build a network with its initial weights.
 

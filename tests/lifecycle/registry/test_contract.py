@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from lifecycle.machines.settings import Target
-from lifecycle.registry.register import open_registry, register, resolve_base_model
+from lifecycle.registry.register import open_registry, register_model, resolve_base_model
 from lifecycle.registry.versions import Look
 from lifecycle.runs import preflight
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
@@ -278,7 +278,7 @@ def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registr
     assert (default.number, default.record["lineage"]) == (1, record()["lineage"])
     kept = {path.name: path.read_text() for path in default.model.iterdir() if path.name != "version.json"}
     assert kept == {
-        model_folder.WEIGHTS: "weights",
+        model_folder.MODEL_WEIGHTS: "weights",
         model_folder.MODEL_CONFIG: (model / model_folder.MODEL_CONFIG).read_text(),
         model_folder.HISTORY: '{"epoch": 1}\n',
         **dict(zip(SCORES, SCORES, strict=True)),
@@ -304,7 +304,7 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
 
     def registered(run):
         lineage = record(run)["lineage"]
-        return register(registry, "msinet", str(model), str(tmp_path), PRETRAINED_VERSION, lineage)
+        return register_model(registry, "msinet", str(model), str(tmp_path), PRETRAINED_VERSION, lineage)
 
     assert registered("msinet-1") == (1, DEFAULT)
     written = registry.versions("msinet")[0].record
@@ -317,7 +317,7 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
     assert "moved the default of model 'msinet' from version 0 to 1 " in warning
     assert "registry set-default 2" in warning
     registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
-    register(registry, "msinet", str(model), str(tmp_path), 1, record("msinet-3")["lineage"])
+    register_model(registry, "msinet", str(model), str(tmp_path), 1, record("msinet-3")["lineage"])
     assert "moved the default of model 'msinet' from version 1 to 0 " in capsys.readouterr().out
 
 

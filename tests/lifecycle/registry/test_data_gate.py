@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lifecycle.registry.data_gate import DataGate
-from lifecycle.registry.register import lineage, open_registry
+from lifecycle.registry.register import lineage_of, open_registry
 from lifecycle.registry.settings import DataGateConfig
 from tests.narrow import narrow_pretrained, narrowed
 from tests.refusals import refused
@@ -80,7 +80,7 @@ def register(tmp_path, default):
         held_out = [image.name for image in prepared_data.images(data["finetune"], ["valid"])]
         scores = PerImage(held_out, {"candidate": {"kld": np.full(len(held_out), 0.5)}})
         per_image.append_scores(evaluation / model_folder.PER_IMAGE, "custom", scores)
-        facts = lineage("run-1", data, str(default))
+        facts = lineage_of("run-1", data, str(default))
         for step in facts["data"].values():
             for name in forget:
                 del step[name]

@@ -11,7 +11,7 @@ from PIL import Image
 
 from lifecycle.registry import endpoint as endpoints
 from lifecycle.registry.register import check_shared, open_registry
-from lifecycle.runs.settled import validate
+from lifecycle.runs.settled import validate_values
 from pipeline.__main__ import main
 from tests import vertex_endpoints
 from tests.lifecycle.registry.test_contract import record
@@ -278,8 +278,8 @@ def test_endpoint_must_exist_and_have_no_other_model(vertex, registry, address, 
 )
 def test_parameters_that_deploy_nothing_are_refused(given, named):
     with refused(SettingError, *named):
-        validate(given)
-    validate({"endpoint": "maps", "registry": f"vertex://{PROJECT}/{LOCATION}"})
+        validate_values(given)
+    validate_values({"endpoint": "maps", "registry": f"vertex://{PROJECT}/{LOCATION}"})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from lifecycle.registry.folder_registry import LOCK, BucketRegistry, LocalRegistry
-from lifecycle.registry.register import check_shared, lineage, open_registry
+from lifecycle.registry.register import check_shared, lineage_of, open_registry
 from lifecycle.registry.version_zero import exported_pretrained
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.refusals import refused
@@ -72,7 +72,7 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
     add(registry, model, 2, promote=False)
     for alias, number in (("@default", 1), ("", 1), ("@challenger", 2), ("@2", 2)):
         found = find_model(f"{registry.address}/msinet{alias}")
-        assert (found / model_folder.WEIGHTS).read_bytes() == b"weights"
+        assert (found / model_folder.MODEL_WEIGHTS).read_bytes() == b"weights"
         assert found.parent.name == str(number)
         assert (
             WeightSource(f"{registry.address}/msinet{alias}").fingerprint()
@@ -160,10 +160,10 @@ def test_model_with_another_run_or_scores_is_another_version(registry, model):
 def test_lineage_has_the_folder_that_resumed_runs_share(model):
     (model.parent / "msinet-2026").mkdir()
     place = shutil.move(model, model.parent / "msinet-2026" / "model")
-    assert lineage("msinet-2026", {}, str(place))["folder"] == str(model.parent)
-    assert lineage("msinet-2027", {}, str(place))["folder"] == str(place)
+    assert lineage_of("msinet-2026", {}, str(place))["folder"] == str(model.parent)
+    assert lineage_of("msinet-2027", {}, str(place))["folder"] == str(place)
     with pytest.raises(UserError, match="prepared dataset"):
-        lineage("run", {"base": str(model.parent)}, str(place))
+        lineage_of("run", {"base": str(model.parent)}, str(place))
 
 
 # === What TensorFlow Serving finds ===

@@ -9,7 +9,7 @@ from lifecycle.registry import address as addresses
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.vertex_registry import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
-from lifecycle.runs.settled import validate
+from lifecycle.runs.settled import validate_values
 from pipeline.local import run_folder
 from tests.lifecycle.registry.test_contract import add
 from tests.refusals import refused
@@ -304,11 +304,11 @@ def test_malformed_address_is_refused(address, named):
 def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, monkeypatch):
     ours = {"registry": f"{ADDRESS}?serving={SERVING}"}
     monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today() + datetime.timedelta(1))
-    validate({"registry": address}, "vertex")
+    validate_values({"registry": address}, "vertex")
     monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today())
     with refused(SettingError, datetime.date.today()):
-        validate({"registry": address}, "vertex")
+        validate_values({"registry": address}, "vertex")
     with refused(SettingError, datetime.date.today()):  # the task of a template that is older than the end
         open_registry(address).check_writable("msinet")
-    validate(ours, "vertex")
+    validate_values(ours, "vertex")
     open_registry(address)  # to look at what is there needs no container

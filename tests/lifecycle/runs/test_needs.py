@@ -7,7 +7,7 @@ import pytest
 from components.check_run import check_run
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
-from lifecycle.runs.needs import Bucket, Image, PlannedRun, Quota, Source, State, answers
+from lifecycle.runs.needs import Bucket, Image, PlannedRun, Quota, Source, State, ask_all
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from lifecycle.vertex.api import Api
 from pipeline.__main__ import main
@@ -92,7 +92,7 @@ def test_pipeline_of_others_needs_its_bucket_alone():
 
 def test_no_answer_is_unknown_and_names_its_subject(vertex):
     vertex.fail(403, times=99, path="/storage/", message="storage.buckets.get denied")
-    (found,) = answers([Bucket("runs", True, True)], Api(vertex.environment))
+    (found,) = ask_all([Bucket("runs", True, True)], Api(vertex.environment))
     assert found.state == State.UNKNOWN
     assert found.text == "bucket gs://runs: storage.buckets.get denied (403)"
 

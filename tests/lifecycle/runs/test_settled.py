@@ -19,7 +19,7 @@ from lifecycle.runs.parameters import (
     Values,
     parameter_name,
 )
-from lifecycle.runs.settled import require_sources, settle, validate
+from lifecycle.runs.settled import require_sources, settle, validate_values
 from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template
 from tests.refusals import assert_named, refused
@@ -44,7 +44,7 @@ def test_trainings_have_the_values_of_their_recipe(recipe):
     for step, each in settle({"recipe": recipe}, "local").trainings.items():
         values = RECIPES[recipe].settings(fine_tuning=step == "finetune")
         assert each.training == TrainConfig(recipe=recipe, **values)
-    assert validate({"recipe": recipe}).trainings == settle({"recipe": recipe}, "local").trainings
+    assert validate_values({"recipe": recipe}).trainings == settle({"recipe": recipe}, "local").trainings
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_setting_can_differ_between_both_trainings_by_a_change_of_one_line(setti
     ],
 )
 def test_values_are_valid(values):
-    validate(values)
+    validate_values(values)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_values_are_valid(values):
 )
 def test_value_out_of_range_is_refused(values, named):
     with refused(*named):
-        validate(values)
+        validate_values(values)
 
 
 def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_source():
@@ -199,10 +199,10 @@ def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_
         "test_source": "lab/",
     }
     for split in ("folders", "column"):
-        validate({**values, "split": split})
+        validate_values({**values, "split": split})
     for split in ("auto", "shuffle"):
         with refused(SettingError, "test set", "fine-tuning", "split=column"):
-            validate({**values, "split": split})
+            validate_values({**values, "split": split})
 
 
 def test_test_set_is_needed_if_it_has_a_name():

@@ -87,7 +87,7 @@ def test_credentials_are_not_sent_to_other_machines(endpoint):
     place = dataclasses.make_dataclass("Place", ["project", "location", "endpoint"])("p", "us-central1", endpoint)
     for use in (
         lambda: vertex_api.service_client(ModelServiceClient, place),
-        lambda: vertex_api.address(place, "aiplatform"),
+        lambda: vertex_api.service_address(place, "aiplatform"),
         lambda: check_registry(f"vertex://p/us-central1?{urllib.parse.urlencode({'endpoint': endpoint})}"),
         lambda: Environment("prod", target="local", endpoint=endpoint),
     ):

@@ -4,11 +4,11 @@ import pytest
 from google.protobuf import json_format
 
 from components import IMAGE
-from lifecycle.runs.settled import validate
+from lifecycle.runs.settled import validate_values
 from pipeline.__main__ import main
 from pipeline.graph.compiled import Template
 from pipeline.graph.dag import build_pipeline
-from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
+from pipeline.graph.environment import CONFIGS, Environment, layered_values, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
 from tests.refusals import refused
 from trainer.errors import ContentError, SettingError, UnknownNameError, UserError
@@ -47,7 +47,7 @@ def test_template_without_end_or_bottom_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_of_the_project_is_valid(name):
     environment = load_environment(name)
-    validate(environment.parameters)
+    validate_values(environment.parameters)
     assert environment.image.endswith(f"{IMAGE}:{environment.image_tag}")
 
 
@@ -90,7 +90,7 @@ def test_registry_and_checkpoints_on_kubeflow_follow_from_its_bucket(bucket, pla
     )
     assert environment.bucket == place
     assert environment.derived == {"registry": f"{place}/models", "checkpoint_dir": f"{place}/checkpoints"}
-    validate(environment.derived, "kubeflow")
+    validate_values(environment.derived, "kubeflow")
     chosen = dataclasses.replace(environment, parameters={"registry": "vertex://project/us-central1"})
     values = Template(json_format.MessageToDict(build_pipeline(chosen).pipeline_spec)).values()
     assert values["registry"] == "vertex://project/us-central1"
@@ -142,19 +142,19 @@ def test_settings_of_both_steps_are_those_of_the_file():
 
 @pytest.mark.parametrize("below", [{}, {"base_source": "gs://b/s", "base_epochs": 9, "base_batch_size": 0}])
 def test_source_sample_brings_its_settings_where_it_is_chosen(below):
-    assert layered(below, BOTH) == SAMPLE
-    assert layered(below, BOTH | {"base_epochs": 5}) == SAMPLE | {"base_epochs": 5}
+    assert layered_values(below, BOTH) == SAMPLE
+    assert layered_values(below, BOTH | {"base_epochs": 5}) == SAMPLE | {"base_epochs": 5}
     finetune = {"finetune_source": "sample"}
-    assert layered(below, finetune) == {**below, **sample_settings("finetune")}
+    assert layered_values(below, finetune) == {**below, **sample_settings("finetune")}
 
 
 def test_recipe_replaces_its_settings_of_earlier_layers_and_of_the_sample():
     below = {"base_epochs": 9, "finetune_learning_rate": 1.0, "base_batch_size": 2, "patience": 1}
-    assert layered(below, {"recipe": "small"}) == {"base_batch_size": 2, "recipe": "small"}
-    assert layered(below, {"recipe": "best"}) == {"base_batch_size": 2, "patience": 1, "recipe": "best"}
+    assert layered_values(below, {"recipe": "small"}) == {"base_batch_size": 2, "recipe": "small"}
+    assert layered_values(below, {"recipe": "best"}) == {"base_batch_size": 2, "patience": 1, "recipe": "best"}
     rest = {name: value for name, value in SAMPLE.items() if not name.endswith(("_epochs", "_learning_rate"))}
     for layers in ((SAMPLE, {"recipe": "best"}), (BOTH | {"recipe": "best"},), ({"recipe": "best"}, BOTH)):
-        assert layered(*layers) == rest | {"recipe": "best"}
+        assert layered_values(*layers) == rest | {"recipe": "best"}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_recipe_replaces_its_settings_of_earlier_layers_and_of_the_sample():
 )
 def test_setting_in_or_after_the_layer_of_a_recipe_is_refused_even_with_its_default(layers):
     with refused(UserError, "finetune_epochs=10", "recipe=small", "finetune_epochs=5"):
-        validate(layered(*layers))
+        validate_values(layered_values(*layers))
 
 
 @pytest.mark.parametrize("environment", ["", "local"])

@@ -299,7 +299,9 @@ def test_killed_run_leaves_no_process_and_resumes_to_the_model_of_an_unbroken_tr
     (fetched,) = (workplace / "runs" / "first").glob(f"{run_folders.RUN_ATTEMPTS}/fetch-dataset/prepared")
     with quick_trainings():
         train(config, fetched, tmp_path / "unbroken", tmp_path / "checkpoints")
-    weights, of_unbroken = (arrays(model / model_folder.WEIGHTS) for model in (resumed, tmp_path / "unbroken"))
+    weights, of_unbroken = (
+        arrays(model / model_folder.MODEL_WEIGHTS) for model in (resumed, tmp_path / "unbroken")
+    )
     assert len(weights) > 30
     assert weights == of_unbroken
 

@@ -18,7 +18,7 @@ from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import LOCAL, Measurement
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
-from pipeline.local.run import locked
+from pipeline.local.run import locked_run
 from pipeline.sweep.local import (
     CHECKPOINTS,
     LOG,
@@ -40,7 +40,7 @@ from tests.refusals import refused
 from tests.tiny import write_salicon
 from trainer.errors import ContentError, FailedError, MismatchError, PlaceError, UserError
 from trainer.network.model_folder import MODEL_CONFIG
-from trainer.training.hypertune import FILE, read_losses
+from trainer.training.hypertune import LOSSES_FILE, read_losses
 
 TIMEOUT_S = 600
 
@@ -81,7 +81,7 @@ def wait_until(condition):
 def is_free(folder):
     """Whether no process of a sweep has its folder."""
     try:
-        with locked(folder, "sweep"):
+        with locked_run(folder, "sweep"):
             return True
     except UserError:
         return False
@@ -271,12 +271,12 @@ def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kill
     program, attempts = tmp_path / "python", tmp_path / "attempts"
     program.write_text(
         f"#!/bin/sh\necho >> {attempts}\n[ $(wc -l < {attempts}) -le {kills} ] && {end}\n"
-        f'echo \'{{"global_step": "1", "valid_loss": "0.5"}}\' > "${FILE}"\n'
+        f'echo \'{{"global_step": "1", "valid_loss": "0.5"}}\' > "${LOSSES_FILE}"\n'
     )
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
-    with locked(tmp_path, "sweep") as lock:
+    with locked_run(tmp_path, "sweep") as lock:
         search = Search(sweep, tmp_path, "", lock)
         search.run(1, math.inf)
     (trial,) = search.trials

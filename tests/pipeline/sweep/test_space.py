@@ -11,7 +11,7 @@ from tests.guide import ROOT
 from tests.refusals import refused
 from trainer.errors import AmbiguousError, SettingError, UnknownNameError, UserError
 from trainer.models.registry_layout import ALIASES, model_in
-from trainer.network.model_folder import WEIGHTS
+from trainer.network.model_folder import MODEL_WEIGHTS
 
 FIXED = 'base_dataset = "osie"\nbase_epochs = 4'
 
@@ -67,7 +67,7 @@ def test_all_trials_start_from_the_model_that_was_the_default_at_first(tmp_path)
     for number in (1, 2):
         model = model_in(registry / str(number))
         model.mkdir(parents=True)
-        (model / WEIGHTS).touch()
+        (model / MODEL_WEIGHTS).touch()
     (registry / ALIASES).write_text('{"default": 1}')
     sweep = read(tmp_path, "finetune_epochs = [1, 3]", f'base_model_uri = "{registry}"\nfinetune_dataset = "osie"')
     assert keep(sweep, tmp_path) == str(model_in(registry / "1"))

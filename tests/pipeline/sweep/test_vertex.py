@@ -11,7 +11,7 @@ import pytest
 from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob, StudySpec
 
 from pipeline.__main__ import main
-from pipeline.local.run import locked
+from pipeline.local.run import locked_run
 from pipeline.sweep import vertex as sweeps
 from tests.refusals import refused
 from tests.vertex import DROP, NOW, SERVICE_ACCOUNT, write_config
@@ -24,9 +24,9 @@ from trainer.errors import (
     UnreachableError,
     UserError,
 )
-from trainer.network.model_folder import MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_WEIGHTS
 from trainer.places import buckets
-from trainer.training.hypertune import METRIC
+from trainer.training.hypertune import TUNED_METRIC
 
 EVALUATION = pathlib.Path(__file__).parents[2] / "trainer" / "evaluation" / "evaluations" / "first.json"
 
@@ -55,7 +55,7 @@ def trial(number, state, losses, flip="true"):
         "state": state,
         "parameters": [{"parameterId": name, "value": value} for name, value in parameters.items()],
         "measurements": [
-            {"stepCount": str(epoch), "metrics": [{"metricId": METRIC, "value": loss}]}
+            {"stepCount": str(epoch), "metrics": [{"metricId": TUNED_METRIC, "value": loss}]}
             for epoch, loss in enumerate(losses, start=1)
         ],
         "startTime": NOW,
@@ -287,7 +287,7 @@ def test_weights_in_a_bucket_that_are_no_model_are_refused_before_a_job_starts(p
     with refused(SettingError, "base_model_uri", address):
         sweep(project, "--yes")
     assert not project.sent("POST", "/customJobs")
-    buckets.write_object(f"{address}/{WEIGHTS}", b"content", connected)
+    buckets.write_object(f"{address}/{MODEL_WEIGHTS}", b"content", connected)
     assert sweep(project, "--yes") == 0
     (request,) = project.sent("POST", "/hyperparameterTuningJobs")
     assert f"--base-model={address}" in json.dumps(request.body)
@@ -304,7 +304,7 @@ def test_numbers_of_a_started_sweep_cannot_change(project, monkeypatch, flag):
 
 def test_sweep_that_is_followed_is_not_followed_twice(project, monkeypatch):
     interrupt_at_first_look(project, monkeypatch)
-    with locked(pathlib.Path("sweeps/mine-prod"), "sweep"), refused(ConflictError, "sweep", "mine-prod"):
+    with locked_run(pathlib.Path("sweeps/mine-prod"), "sweep"), refused(ConflictError, "sweep", "mine-prod"):
         sweep(project)
     assert not project.sent("POST", "/hyperparameterTuningJobs")
 

@@ -23,7 +23,7 @@ def names_of(split):
     return [
         name
         for name in names
-        if (splits.position(f"stimuli/{splits.without_suffix(name)}") < 0.8) == (split == "train")
+        if (splits.hash_position(f"stimuli/{splits.without_suffix(name)}") < 0.8) == (split == "train")
     ]
 
 

@@ -83,7 +83,7 @@ def test_copies_are_found_and_other_pictures_are_not(change, size):
     for seed, others in ((0, hashes[:40]), (1, hashes[40:])):
         other = list(COPIES.values())[seed + 6]
         changed = [copies.hash_of(other(each)) for each in pictures]
-        assert copies.match(others, changed) == copies.match(changed, others) == list(range(40))
+        assert copies.match_copies(others, changed) == copies.match_copies(changed, others) == list(range(40))
 
 
 @pytest.mark.parametrize("size", [None, SMALL])
@@ -113,7 +113,7 @@ def test_copies_of_many_photographs_are_found_and_different_ones_are_not():
     assert copies.first_copies(hashes) == list(range(150))
     for name in ("cropped by 2%", "cropped by 3%", "mirrored", "all at once"):
         changed = [copies.hash_of(COPIES[name](each)) for each in pictures]
-        places = copies.match(changed, hashes)
+        places = copies.match_copies(changed, hashes)
         assert all(place in (index, None) for index, place in enumerate(places))
         assert sum(place is not None for place in places) >= 148
 
@@ -183,10 +183,13 @@ def test_the_first_copy_is_found_in_every_block(monkeypatch):
     hashes.insert(2, "")
     assert copies.first_copies(hashes) == [0, 1, 2, 3, 4, 1, 6, 7, 0, 1, 7]
     now = ["", *(copies.hash_of(ImageOps.mirror(picture(seed))) for seed in (9, 5, 1, 8))]
-    assert copies.match([*now, hashes[9]], hashes) in ([None, None, 7, 1, None, 9], [None, None, 10, 1, None, 9])
-    assert copies.match(now, ["", ""]) == 5 * [None]
-    assert copies.match([], hashes) == []
-    assert copies.match([*now, hashes[9]], hashes, mirrored=False) == [None, None, None, None, None, 9]
+    assert copies.match_copies([*now, hashes[9]], hashes) in (
+        [None, None, 7, 1, None, 9],
+        [None, None, 10, 1, None, 9],
+    )
+    assert copies.match_copies(now, ["", ""]) == 5 * [None]
+    assert copies.match_copies([], hashes) == []
+    assert copies.match_copies([*now, hashes[9]], hashes, mirrored=False) == [None, None, None, None, None, 9]
 
 
 def test_groups_with_copies_of_one_picture_become_one():

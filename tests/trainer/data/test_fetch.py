@@ -86,7 +86,7 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
     names = sorted(f"{index}.png" for index in range(1, 8))
     share = 500 / 700
     for split in ("train", "valid"):
-        chosen = [name for name in names if (splits.position(name[:-4]) < share) == (split == "train")]
+        chosen = [name for name in names if (splits.hash_position(name[:-4]) < share) == (split == "train")]
         examples = list(tfrecords.read_examples(folder, split))
         assert [example.index for example in examples] == list(range(len(chosen)))
         assert [example.name for example in examples] == chosen

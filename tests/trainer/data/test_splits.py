@@ -79,7 +79,7 @@ def test_shares_are_kept_on_average():
 
 def test_the_hash_is_the_same_in_every_version():
     # printf a.png | sha256sum
-    assert splits.position("a.png") == 0x7F071235805FBF58 / 2**64
+    assert splits.hash_position("a.png") == 0x7F071235805FBF58 / 2**64
 
 
 def test_the_format_of_a_file_moves_no_image():

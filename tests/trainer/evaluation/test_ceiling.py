@@ -14,7 +14,7 @@ from trainer.evaluation.ceiling import LEAVE_ONE_OUT, SPLIT_HALF
 from trainer.evaluation.evaluation import Choice, Role
 from trainer.evaluation.scoring import Background, content
 from trainer.metrics.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.metrics.metrics import score
+from trainer.metrics.metrics import metric_value
 from trainer.metrics.points import count_points
 from trainer.reports.ceiling_rows import ceiling_scope
 
@@ -204,7 +204,7 @@ def test_many_observers_come_near_the_density_they_look_by_and_few_stay_below():
         for split in image.observer_splits(LEAVE_ONE_OUT, (0,), 50):
             truth = image.truth(split.held_out, None)
             prediction = image.predict(split.predicting, [choice])[choice]
-            rows.append([score("information_gain", each, truth) for each in (prediction, density)])
+            rows.append([metric_value("information_gain", each, truth) for each in (prediction, density)])
         return np.mean(rows, axis=0)
 
     few, truth_of_few = np.mean([gains(2) for _ in range(25)], axis=0)

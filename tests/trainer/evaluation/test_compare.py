@@ -22,7 +22,7 @@ from trainer.evaluation.compare import (
     find_contestants,
     find_shared,
 )
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import Evaluation, Role
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.settings import EvaluateConfig
@@ -99,7 +99,7 @@ def test_equal_models_are_the_same(first):
 def other(models, datasets, tmp_path_factory):
     """An evaluation of the other model on one of the datasets."""
     output = tmp_path_factory.mktemp("other") / "msinet" / "2"
-    evaluate(EvaluateConfig(gate="always"), models["bad"], {"salicon": datasets["salicon"]}, output)
+    evaluate_models(EvaluateConfig(gate="always"), models["bad"], {"salicon": datasets["salicon"]}, output)
     return output
 
 
@@ -152,7 +152,7 @@ def version(evaluated, models, tmp_path):
     extra.mkdir(parents=True)
     for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
         shutil.copy(evaluated / name, extra)
-    for name in (model_folder.WEIGHTS, model_folder.MODEL_CONFIG):
+    for name in (model_folder.MODEL_WEIGHTS, model_folder.MODEL_CONFIG):
         (extra / name).symlink_to(models["good"] / name)
     files.write_json(tmp_path / "models" / "msinet" / registry_layout.ALIASES, {model_names.DEFAULT: 3})
     return extra
@@ -212,7 +212,7 @@ def test_evaluation_and_version_on_cloud_storage_are_downloaded(evaluated, versi
     for name in ("msinet@3", "msinet@default"):
         contestant, _ = find_contestants([f"{registry}/{name}", str(evaluated)])
         assert contestant.label == name
-        assert (contestant.model / model_folder.WEIGHTS).is_file()
+        assert (contestant.model / model_folder.MODEL_WEIGHTS).is_file()
         assert len(contestant.measured["salicon"].table.images) == 10
     with refused(UserError, "msinet@7", 7):
         find_contestants([f"{registry}/msinet@7", str(evaluated)])

@@ -14,7 +14,7 @@ from trainer.data.fetch import fetch_dataset
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import FetchConfig
 from trainer.evaluation import data_check, recorded
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import RECORDED
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models.find import find_model
@@ -84,7 +84,7 @@ def pretrained(tmp_path_factory):
 def default(honest, pretrained, tmp_path_factory):
     """That model as a registry keeps a version, after it was decided on these images."""
     folder = tmp_path_factory.mktemp("default")
-    evaluate(EvaluateConfig(), pretrained, {"lab": honest}, folder / "evaluation")
+    evaluate_models(EvaluateConfig(), pretrained, {"lab": honest}, folder / "evaluation")
     kept = shutil.copytree(pretrained, folder / "model")
     for name in (RECORDED, model_folder.PER_IMAGE):
         shutil.copy(folder / "evaluation" / name, kept)

@@ -22,7 +22,7 @@ from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, MismatchError, UserError
 from trainer.evaluation import confidence, gate, scoring
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import Evaluation, Role
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.seen import training_data
@@ -92,7 +92,7 @@ def test_a_model_has_the_same_scores_on_data_prepared_at_any_size(models, tmp_pa
         config = FetchConfig(dataset="osie", source=str(source), image_size=size, allow_partial_data=True)
         data = tmp_path / size
         fetch_dataset(config, data, test_of="osie")
-        evaluate(EvaluateConfig(), models["good"], {"osie-test": data}, tmp_path / f"scores-{size}")
+        evaluate_models(EvaluateConfig(), models["good"], {"osie-test": data}, tmp_path / f"scores-{size}")
         table = PerImage.read_all(tmp_path / f"scores-{size}" / model_folder.PER_IMAGE, "")["osie-test"]
         scores.append(table.scores["candidate"])
     assert set(scores[0]) == set(METRICS)
@@ -115,7 +115,7 @@ def test_pictures_take_no_second_prediction_if_there_is_room_and_are_the_same_wi
     for room in (scoring.KEPT_BYTES, 0):
         monkeypatch.setattr(scoring, "KEPT_BYTES", room)
         output = tmp_path / str(room)
-        found = evaluate(EvaluateConfig(), models["good"], {"salicon": datasets["salicon"]}, output)
+        found = evaluate_models(EvaluateConfig(), models["good"], {"salicon": datasets["salicon"]}, output)
         files = found.datasets["salicon"].pictures[0].files
         pictures.append([np.asarray(Image.open(output / file), int) for file in files.values()])
         assert (sum(n_predicted) > found.datasets["salicon"].n_images) == (room == 0)
@@ -162,7 +162,7 @@ def test_intervals_and_gains_follow_from_the_scores_of_each_image(evaluation, ro
 
 def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=10, inverted=True)
-    found = evaluate(
+    found = evaluate_models(
         EvaluateConfig(), models["bad"], {"salicon": dataset}, tmp_path / "evaluation", models["good"]
     ).datasets["salicon"]
     table = PerImage.read_all(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
@@ -175,7 +175,7 @@ def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, mod
 def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation, good, models, datasets, tmp_path):
     many = predictable.write_dataset(tmp_path / "dataset", good, n_valid=30)
     data = {"many": many, "fixationadd1000": datasets["fixationadd1000"]}
-    judged = evaluate(EvaluateConfig(), models["good"], data, tmp_path / "evaluation", models["bad"])
+    judged = evaluate_models(EvaluateConfig(), models["good"], data, tmp_path / "evaluation", models["bad"])
     assert (judged.decides, judged.decided) == ("many", True)
     assert (judged.passed_baseline, judged.beats_champion, judged.promote) == (True, True, True)
     assert "KLD" in judged.reason
@@ -195,7 +195,7 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
     config = EvaluateConfig(gate_confidence=0.0)
     for source, promoted in (("gs://data/add1000", True), ("sample", False)):
         dataclasses.replace(manifest, source=source, split="shuffle").save(drawn)
-        judged = evaluate(config, models["good"], {"drawn": drawn}, tmp_path / source[:2], champion)
+        judged = evaluate_models(config, models["good"], {"drawn": drawn}, tmp_path / source[:2], champion)
         assert (judged.beats_champion, judged.promote) == (True, promoted)
         # A shuffled split of the same kind of data may have had some of the images in its training part.
         assert ("The current default was trained on another version of" in judged.reason) is promoted
@@ -205,7 +205,7 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
 def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=3, inverted=True)
     np.save(dataset / prepared_data.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
-    evaluation = evaluate(
+    evaluation = evaluate_models(
         EvaluateConfig(gate="always"), models["good"], {"salicon": dataset}, tmp_path / "evaluation"
     )
     assert (tmp_path / "evaluation" / model_folder.EVALUATION).exists()
@@ -222,7 +222,7 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
 def test_a_test_set_alone_is_refused_by_its_own_centre_bias(good, models, tmp_path):
     alone = predictable.write_test_set(tmp_path / "test", good, {}, inverted=True)
     np.save(alone / prepared_data.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
-    evaluation = evaluate(EvaluateConfig(), models["good"], {"osie-test": alone}, tmp_path / "evaluation")
+    evaluation = evaluate_models(EvaluateConfig(), models["good"], {"osie-test": alone}, tmp_path / "evaluation")
     with refused(GateError, 5) as caught:
         evaluation.require_baseline()
     assert "train" not in str(caught.value).lower()
@@ -234,7 +234,7 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
     kernel.assign(np.full(kernel.shape, 3e38))  # finite, but its output is not
     model = predictable.write_model(tmp_path / "model", broken)
     with refused(UserError, "candidate", "0.png"):
-        evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
+        evaluate_models(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
     assert not list((tmp_path / "out").iterdir())
     shutil.rmtree(model)
 
@@ -248,7 +248,7 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
     for n_seen in (1, 10, 29):
         for folder, seen in ((candidate, digests[:1]), (default, digests[-n_seen:])):
             files.write_json(folder / model_folder.TRAINING_IMAGES, {"ffff": {"train": seen, "valid": []}})
-        judged = evaluate(
+        judged = evaluate_models(
             EvaluateConfig(), candidate, {"grown": data}, tmp_path / str(n_seen), default, decision=3
         )
         grown = judged.datasets["grown"]
@@ -269,7 +269,9 @@ def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good,
     for size in (2, 3, 20):
         names = [f"site-{index // size}" for index in range(40)]
         data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=40, groups=names)
-        judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
+        judged = evaluate_models(
+            EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"]
+        )
         pages = judged.datasets["pages"]
         table = PerImage.read_all(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
         assert table.groups == names
@@ -294,7 +296,7 @@ def test_an_image_of_which_a_group_was_seen_decides_nothing(models, good, tmp_pa
     files.write_json(
         candidate / model_folder.TRAINING_IMAGES, {"f": {"train": ["digest-of-valid-4"], "valid": []}}
     )
-    judged = evaluate(EvaluateConfig(), candidate, {"pages": data}, tmp_path / "evaluation", models["bad"])
+    judged = evaluate_models(EvaluateConfig(), candidate, {"pages": data}, tmp_path / "evaluation", models["bad"])
     pages = judged.datasets["pages"]
     assert (pages.left_out, pages.n_units, judged.decided) == (["4.png", "5.png"], 30, True)
 
@@ -318,7 +320,7 @@ def data(datasets, tested):
 def on_test(models, data, tmp_path_factory):
     """The folder and the content of an evaluation that the test set decides."""
     output = tmp_path_factory.mktemp("on-test") / "evaluation"
-    return output, evaluate(EvaluateConfig(gate_on="test"), models["good"], data, output, models["bad"])
+    return output, evaluate_models(EvaluateConfig(gate_on="test"), models["good"], data, output, models["bad"])
 
 
 def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
@@ -368,7 +370,7 @@ def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on
     assert osie.center_bias == ("0123abcd", 2)
     other = shutil.copytree(data["salicon"], tmp_path / "other")
     np.save(other / prepared_data.CENTER_BIAS, np.load(other / prepared_data.CENTER_BIAS) ** 4)
-    again = evaluate(EvaluateConfig(), models["good"], data | {"salicon": other}, tmp_path / "again")
+    again = evaluate_models(EvaluateConfig(), models["good"], data | {"salicon": other}, tmp_path / "again")
     assert again.decides == "salicon"
     biases = [each.datasets["osie-test"].models["centre_bias"]["kld"] for each in (evaluation, again)]
     assert biases[0] != pytest.approx(biases[1], rel=1e-3)
@@ -378,7 +380,7 @@ def test_models_with_other_training_data_are_compared_on_the_same_test_images(mo
     other = shutil.copytree(data["salicon"], tmp_path / "other")
     manifest = files.read_json(other / prepared_data.MANIFEST, "", dict)
     files.write_json(other / prepared_data.MANIFEST, manifest | {"fingerprint": "ffff0000"})
-    evaluate(EvaluateConfig(), models["bad"], data | {"salicon": other}, tmp_path / "again")
+    evaluate_models(EvaluateConfig(), models["bad"], data | {"salicon": other}, tmp_path / "again")
     contestants = find_contestants([str(on_test[0]), str(tmp_path / "again")])
     shared = find_shared(contestants)["osie-test"]
     assert shared.table.images == ["0.png", "1.png", "4.png"]
@@ -401,7 +403,7 @@ def test_a_test_set_alone_is_scored_against_its_own_centre_bias(models, data, tm
     second = shutil.copytree(data["osie-test"], tmp_path / "second")
     dataclasses.replace(prepared_data.Manifest.load(second), fingerprint="89abcdef").save(second)
     tests = {"osie-test": data["osie-test"], "second-test": second}
-    evaluation = evaluate(EvaluateConfig(), models["good"], tests, tmp_path / "alone")
+    evaluation = evaluate_models(EvaluateConfig(), models["good"], tests, tmp_path / "alone")
     assert evaluation.datasets["second-test"].center_bias == ("89abcdef", 5)
     assert evaluation.decides == "osie-test"
     scored = evaluation.datasets["osie-test"]

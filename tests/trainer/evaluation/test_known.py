@@ -11,7 +11,7 @@ from tests.trainer import predictable
 from trainer.data import prepared_data, tfrecords
 from trainer.errors import ContentError
 from trainer.evaluation import known, reasons, recorded
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import KNOWN, RECORDED, Ending, Known
 from trainer.evaluation.scoring import Scorer
 from trainer.evaluation.settings import EvaluateConfig
@@ -40,7 +40,9 @@ def wrong(good, tmp_path_factory):
 def default(models, honest, tmp_path_factory):
     """The model `good` with the known images of the evaluation that promoted it, as a registry keeps them."""
     folder = tmp_path_factory.mktemp("default")
-    judged = evaluate(EvaluateConfig(), models["good"], {"lab": honest}, folder / "evaluation", models["bad"])
+    judged = evaluate_models(
+        EvaluateConfig(), models["good"], {"lab": honest}, folder / "evaluation", models["bad"]
+    )
     assert (judged.end, judged.n_known, judged.known) == (Ending.PROMOTED, N, None)
     kept = shutil.copytree(models["good"], folder / "model")
     for name in (KNOWN, RECORDED, model_folder.PER_IMAGE):
@@ -51,7 +53,7 @@ def default(models, honest, tmp_path_factory):
 def judge(candidate, data, output, default, **settings):
     n_known = settings.pop("n_known", N)
     config = EvaluateConfig(**settings)
-    return evaluate(config, candidate, {"lab": data}, output, default, n_known=n_known)
+    return evaluate_models(config, candidate, {"lab": data}, output, default, n_known=n_known)
 
 
 def test_known_images_have_the_scores_that_they_had(default, honest, models, datasets, tmp_path):
@@ -129,15 +131,15 @@ def test_known_images_that_are_gone_end_in_a_question_until_they_are_forgotten(d
 def test_a_question_about_the_data_holds_a_better_candidate(models, honest, tmp_path):
     question = "Fine-tuning data (lab): positions look as if y were upside down."
     settings = {"champion": models["bad"], "questions": [question]}
-    held = evaluate(EvaluateConfig(), models["good"], {"lab": honest}, tmp_path / "held", **settings)
+    held = evaluate_models(EvaluateConfig(), models["good"], {"lab": honest}, tmp_path / "held", **settings)
     assert (held.end, held.promote, held.beats_champion) == (Ending.HELD, False, True)
     assert question in held.reason
-    always = evaluate(
+    always = evaluate_models(
         EvaluateConfig(gate="always"), models["good"], {"lab": honest}, tmp_path / "always", **settings
     )
     assert always.end == Ending.PROMOTED
     settings["champion"] = models["good"]
-    equal = evaluate(EvaluateConfig(), models["good"], {"lab": honest}, tmp_path / "equal", **settings)
+    equal = evaluate_models(EvaluateConfig(), models["good"], {"lab": honest}, tmp_path / "equal", **settings)
     assert equal.end == Ending.CHALLENGER
 
 

@@ -16,7 +16,7 @@ from trainer.__main__ import main
 from trainer.api import load
 from trainer.data import prepared_data, tfrecords
 from trainer.evaluation import confidence, per_image
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.evaluation import Role
 from trainer.evaluation.per_image import LeftOut, PerImage
 from trainer.evaluation.settings import EvaluateConfig
@@ -122,7 +122,7 @@ def dataset(good, tmp_path_factory):
 def evaluation(dataset, models, tmp_path_factory):
     """An evaluation of `good`, with `bad` as the current default: its folder and its result."""
     output = tmp_path_factory.mktemp("people") / "evaluation"
-    return output, evaluate(EvaluateConfig(), models["good"], {"salicon": dataset}, output, models["bad"])
+    return output, evaluate_models(EvaluateConfig(), models["good"], {"salicon": dataset}, output, models["bad"])
 
 
 @pytest.fixture
@@ -138,13 +138,13 @@ def test_scores_without_an_observer_are_those_of_the_other_fixations(table, data
         compared = Frame(tfrecords.Original.MAP_SIZE).map_inside(restored, size)
         others = [example.fixations[example.observers != observer] for observer in range(5)]
         for metric in ("auc_judd", "nss"):
-            expected = [metrics.score(metric, restored, {FIXATIONS: points}) for points in others]
+            expected = [metrics.metric_value(metric, restored, {FIXATIONS: points}) for points in others]
             np.testing.assert_allclose(without[metric][rows], expected, atol=1e-4)
         densities = [
             Frame(tfrecords.Original.MAP_SIZE).map_inside(blur(points, size, 5.0), size) for points in others
         ]
         for metric in metrics_that_need(DENSITY):
-            exact = [metrics.score(metric, compared, {DENSITY: density}) for density in densities]
+            exact = [metrics.metric_value(metric, compared, {DENSITY: density}) for density in densities]
             # Made at a small size, of which only the differences count.
             assert np.ptp(without[metric][rows] - exact) < 0.2 * np.ptp(exact), (metric, place)
 
@@ -169,7 +169,7 @@ def test_reports_say_what_intervals_hold_for_and_the_gate_decides_over_images_al
         prepared_data.Manifest.load(dataset), ground_truth="density", blur_sigma_px=0.0
     )
     without_maps.save(shutil.copytree(dataset, tmp_path / "maps"))
-    evaluate(EvaluateConfig(), models["bad"], {"salicon": tmp_path / "maps"}, tmp_path / "other")
+    evaluate_models(EvaluateConfig(), models["bad"], {"salicon": tmp_path / "maps"}, tmp_path / "other")
     main(["compare", str(output), str(tmp_path / "other"), "--json", str(tmp_path / "comparison.json")])
     assert "other people, those of CC, KLD, SIM for the same people." in capsys.readouterr().out
     (compared,) = json.loads((tmp_path / "comparison.json").read_text())["datasets"].values()

@@ -169,7 +169,7 @@ def test_file_on_a_mounted_bucket_is_written_on_the_local_disk_and_replaces_the_
 
 def test_interrupted_copy_is_replaced(mount, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(files, "remove", lambda path: None)  # as if the process were killed
+        patch.setattr(files, "remove_path", lambda path: None)  # as if the process were killed
         patch.setattr(shutil, "copyfile", refused(errno.EIO))
         with pytest.raises(PlaceError), replacing(mount / "data") as partial:
             write_folder(partial)
@@ -393,7 +393,7 @@ def test_a_folder_that_is_removed_at_once_is_never_seen_in_part(tmp_path, monkey
     """Removing it file by file would leave half of it for a while, or for good if the process is killed."""
     (tmp_path / "2" / "variables").mkdir(parents=True)
     monkeypatch.setattr(shutil, "rmtree", lambda *arguments, **options: None)
-    files.remove(tmp_path / "2", at_once=True)
+    files.remove_path(tmp_path / "2", at_once=True)
     assert [path.name for path in tmp_path.iterdir()] == [f"{PARTIAL}2"]
 
 
@@ -459,7 +459,7 @@ def test_process_is_told_from_a_later_one_with_its_id_and_from_another_user(tmp_
         names.add(f"{PARTIAL}{where}-{own}-2-x")
         (tmp_path / f"{PARTIAL}{where}-{own}-2-x").mkdir()
         os.chown(tmp_path / f"{PARTIAL}{where}-{own}-2-x", 12345, -1)
-    with files.folder(PARTIAL, tmp_path):
+    with files.temporary_folder(PARTIAL, tmp_path):
         pass
     assert {path.name for path in tmp_path.iterdir()} == names - {f"{PARTIAL}{where}-{own}-1-x"}
 

@@ -32,17 +32,17 @@ from trainer.places.archive_files import Member
 @pytest.fixture(autouse=True)
 def fresh():
     """Each test begins and ends without a worker."""
-    untrusted.end()
+    untrusted.end_untrusted()
     yield
-    untrusted.end()
+    untrusted.end_untrusted()
 
 
 def value_of(expression, limits=None):
-    return untrusted.call("builtins.eval", expression, file="x.mat", remedy="do it again", limits=limits)
+    return untrusted.call_untrusted("builtins.eval", expression, file="x.mat", remedy="do it again", limits=limits)
 
 
 def run(code, limits=None):
-    return untrusted.call("builtins.exec", code, file="x.mat", remedy="do it again", limits=limits)
+    return untrusted.call_untrusted("builtins.exec", code, file="x.mat", remedy="do it again", limits=limits)
 
 
 def doubled(number):
@@ -241,7 +241,7 @@ def parquet(n_rows, length):
 
 
 def read_compact(content):
-    return untrusted.call("trainer.network.compact.decode_compact", content, file="x.mat")
+    return untrusted.call_untrusted("trainer.network.compact.decode_compact", content, file="x.mat")
 
 
 def npy(shape, dtype, values=b""):
@@ -283,7 +283,7 @@ def measure():
             message = "accepted"
         except UserError as error:
             message = str(error)
-        untrusted.end()
+        untrusted.end_untrusted()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         measured[name] = seconds, after.ru_maxrss * 1024, message

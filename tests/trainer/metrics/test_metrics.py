@@ -75,7 +75,7 @@ def test_agrees_with_an_independent_implementation(name: str) -> None:
             metric_table.DENSITY: density,
             metric_table.BASELINE: centred_gaussian(prediction.shape),
         }
-        score = metrics.score(name, prediction, truth)
+        score = metrics.metric_value(name, prediction, truth)
         assert score == pytest.approx(ORACLES[name](index), abs=1e-6), index
 
 
@@ -122,7 +122,7 @@ def test_constant_prediction_scores_at_chance(value: float) -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_known_scores_of_a_uniform_map_are_those_of_every_image(name: str) -> None:
     scores = {
-        metrics.score(
+        metrics.metric_value(
             name,
             np.ones((9, 11)),
             {
@@ -155,8 +155,10 @@ def test_the_scale_of_a_map_changes_no_metric(name: str, dtype: type, scale: flo
     plain = {key: values.astype(np.float64) / scale for key, values in scaled.items()}
     for key in maps:
         one = {**plain, key: scaled[key], metric_table.FIXATIONS: POINTS}
-        expected = metrics.score(name, plain["prediction"], {**plain, metric_table.FIXATIONS: POINTS})
-        assert metrics.score(name, one.pop("prediction"), one) == pytest.approx(expected, rel=1e-9, abs=1e-12), key
+        expected = metrics.metric_value(name, plain["prediction"], {**plain, metric_table.FIXATIONS: POINTS})
+        assert metrics.metric_value(name, one.pop("prediction"), one) == pytest.approx(
+            expected, rel=1e-9, abs=1e-12
+        ), key
 
 
 def test_points_scale_to_the_pixel_they_fall_in() -> None:

@@ -52,11 +52,11 @@ def cached(monkeypatch, tmp_path):
 @pytest.fixture(scope="module", autouse=True)
 def one_worker():
     """Import in one worker that keeps TensorFlow, since to load it takes seconds."""
-    untrusted.end()  # one that other tests have begun has the network at its full width
+    untrusted.end_untrusted()  # one that other tests have begun has the network at its full width
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(untrusted, "end", lambda: None)
+        patch.setattr(untrusted, "end_untrusted", lambda: None)
         yield
-    untrusted.end()
+    untrusted.end_untrusted()
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +90,9 @@ def files_in(folder):
 
 
 def test_every_row_is_of_a_dataset_and_has_a_place_of_its_own():
-    assert len(author.WEIGHTS) == 7
+    assert len(author.AUTHOR_WEIGHTS) == 7
     assert len({row.drive_id for row in author.ROWS}) == 7
-    for name, row in author.WEIGHTS.items():
+    for name, row in author.AUTHOR_WEIGHTS.items():
         assert name == f"author:{row.dataset}"
         assert row.dataset in datasets.DATASETS
         assert re.fullmatch(r"[\w-]{33}", row.drive_id)

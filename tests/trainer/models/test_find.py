@@ -18,7 +18,7 @@ from trainer.models.find import choose_model, find_model, find_opponent
 from trainer.models.registry_layout import ALIASES
 from trainer.models.weight_sources import WeightSource
 from trainer.network import compact, model_folder
-from trainer.network.model_folder import ASSETS_EXTRA, COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, COMPACT_WEIGHTS, MODEL_CONFIG, MODEL_WEIGHTS
 from trainer.network.weights import read_weights
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
@@ -47,7 +47,7 @@ def shipped(small, tmp_path, monkeypatch):
 
 def write_model(folder, config):
     folder.mkdir(parents=True)
-    (folder / WEIGHTS).write_text(str(folder))
+    (folder / MODEL_WEIGHTS).write_text(str(folder))
     write_json(folder / MODEL_CONFIG, config)
 
 
@@ -99,7 +99,9 @@ def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
     address = upload(bucket, pathlib.Path("models"))
     for name, number in (("msinet", 2), ("msinet@challenger", 10), ("msinet/1", 1)):
         model = find_model(f"{address}/{name}")
-        assert (model / WEIGHTS).read_text() == str(pathlib.Path("models", "msinet", str(number), ASSETS_EXTRA))
+        assert (model / MODEL_WEIGHTS).read_text() == str(
+            pathlib.Path("models", "msinet", str(number), ASSETS_EXTRA)
+        )
         assert (model / MODEL_CONFIG).is_file()
     with refused(NotFoundError, f"{address}/msinet", 7):
         find_model(f"{address}/msinet@7")
@@ -182,7 +184,7 @@ def test_without_the_folder_of_the_package_the_error_is_the_one_of_the_registry(
 
 
 def test_damaged_models_are_not_replaced_in_silence(shipped):
-    (register(OSIE, 1) / WEIGHTS).unlink()
+    (register(OSIE, 1) / MODEL_WEIGHTS).unlink()
     with refused(NotFoundError, "model.weights.h5"):
         choose_model("").announced()
     (shipped / COMPACT_WEIGHTS).write_bytes(b"")

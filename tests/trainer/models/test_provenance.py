@@ -13,7 +13,7 @@ from tests.consoles import printed
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.evaluation import sample_notices
-from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate_models
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.models import provenance
@@ -59,7 +59,9 @@ def test_the_data_of_the_last_training_decides(config, said):
 
 
 def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data, tmp_path):
-    evaluation = evaluate(EvaluateConfig(), of_sample, {"sample-points": sample_data}, tmp_path / "evaluation")
+    evaluation = evaluate_models(
+        EvaluateConfig(), of_sample, {"sample-points": sample_data}, tmp_path / "evaluation"
+    )
     write_report(tmp_path / "evaluation", tmp_path / "report.html")
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)

@@ -16,7 +16,7 @@ from trainer.models.weight_sources import WeightSource
 from trainer.network import tensorflow_files
 from trainer.network.importing import convert_weights
 from trainer.network.load import load_model
-from trainer.network.model_folder import ASSETS_EXTRA, HISTORY, MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, HISTORY, MODEL_CONFIG, MODEL_WEIGHTS
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (32, 40)
@@ -49,7 +49,7 @@ def test_maps_of_the_imported_model_are_the_golden_ones(imported):
 
 def test_imported_model_is_a_model_folder_with_its_origin(imported, saved_model):
     folder, done = imported
-    assert {each.name for each in folder.iterdir()} == {WEIGHTS, MODEL_CONFIG, HISTORY}
+    assert {each.name for each in folder.iterdir()} == {MODEL_WEIGHTS, MODEL_CONFIG, HISTORY}
     config = json.loads((folder / MODEL_CONFIG).read_text())
     assert config == done.summary
     assert (config["dataset"], config["image_size"], config["best_epoch"]) == ("salicon", [32, 40], 0)
@@ -119,7 +119,7 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch)
     version = tmp_path / "models" / "msinet" / "3"
     (version / ASSETS_EXTRA).mkdir(parents=True)
     (version / "saved_model.pb").touch()
-    for name in (WEIGHTS, MODEL_CONFIG):
+    for name in (MODEL_WEIGHTS, MODEL_CONFIG):
         (version / ASSETS_EXTRA / name).write_bytes((imported[0] / name).read_bytes())
     (tmp_path / "models" / "msinet" / "aliases.json").write_text('{"default": 3}')
     for source in ("msinet", "msinet@3", str(version), "models/msinet"):
@@ -135,7 +135,8 @@ def test_imported_model_of_this_project_keeps_its_configuration(narrow_model, tm
         again = converted(narrow_model, tmp_path / "again").summary
     assert again == json.loads((narrow_model / MODEL_CONFIG).read_text())
     ours, theirs = (
-        tensorflow_files.read_contents(folder / WEIGHTS).arrays for folder in (narrow_model, tmp_path / "again")
+        tensorflow_files.read_contents(folder / MODEL_WEIGHTS).arrays
+        for folder in (narrow_model, tmp_path / "again")
     )
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one.read(), other.read())

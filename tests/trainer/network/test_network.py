@@ -16,7 +16,7 @@ from trainer.network import layers
 from trainer.network.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.network.msinet.architecture import VGG16_BLOCKS, encoder_layer
 from trainer.network.msinet.keras_model import build_model
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.network.onnx_graph import encode_onnx
 from trainer.training.loss import kld_loss
 from trainer.training.step import EPSILON, Adam
@@ -50,7 +50,7 @@ def test_prediction_and_loss_equal_the_reference(model, case):
 @pytest.mark.parametrize("case", ["small", "salicon"])
 def test_onnx_graph_equals_the_reference_in_both_runtimes(model, case):
     images, expected = GOLDEN[f"{case}_image"].astype(np.float32), GOLDEN[f"{case}_prediction"]
-    content = encode_onnx(DEFAULT, weights_of(model))
+    content = encode_onnx(DEFAULT_NETWORK, weights_of(model))
     (answered,) = onnxruntime.InferenceSession(content).run(None, {"input": images})
     openvino = load_openvino()
     compiled = openvino.compile_model(

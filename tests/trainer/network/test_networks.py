@@ -7,12 +7,12 @@ from trainer.errors import UnknownNameError
 from trainer.io.files import write_json
 from trainer.network.keras_networks import BUILDERS, build_network
 from trainer.network.model_folder import MODEL_CONFIG, ModelFolder
-from trainer.network.networks import DEFAULT, NETWORKS, network_of
+from trainer.network.networks import DEFAULT_NETWORK, NETWORKS, network_of
 
 
 @pytest.mark.parametrize("config", [{}, {"network": "msinet"}])
 def test_a_model_that_names_no_network_is_msinet(config):
-    assert network_of(config) is DEFAULT is NETWORKS["msinet"]
+    assert network_of(config) is DEFAULT_NETWORK is NETWORKS["msinet"]
 
 
 def test_an_unknown_network_is_refused_with_the_known_ones(tmp_path):
@@ -23,7 +23,7 @@ def test_an_unknown_network_is_refused_with_the_known_ones(tmp_path):
 
 
 def test_a_folder_without_configuration_has_the_default(tmp_path):
-    assert ModelFolder(tmp_path).architecture is DEFAULT
+    assert ModelFolder(tmp_path).architecture is DEFAULT_NETWORK
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)

@@ -25,7 +25,7 @@ from trainer.network.compact import quantized, write_compact
 from trainer.network.inference import Inference
 from trainer.network.load import Trained, load_model
 from trainer.network.model_folder import MODEL_CONFIG
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -62,7 +62,7 @@ def run(content, stimuli):
 @pytest.mark.parametrize("calibration", [None, CALIBRATION])
 @pytest.mark.parametrize("flips", [False, True])
 def test_maps_of_any_size_are_those_of_tensorflow(network, flips, calibration):
-    content = onnx_graph.encode_onnx(DEFAULT, weights_of(network), flips, calibration)
+    content = onnx_graph.encode_onnx(DEFAULT_NETWORK, weights_of(network), flips, calibration)
     onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
     for size in SIZES:
         stimuli = images(*size)
@@ -90,7 +90,7 @@ def test_weights_in_compact_form_are_expanded_by_the_runtimes(network, tmp_path)
     write_compact(weights_of(network), tmp_path / "model", {"image_size": [48, 64]})
     stimuli = images(48, 64)
     expected = load_model(tmp_path / "model")(tf.constant(stimuli)).numpy()
-    content = onnx_graph.encode_onnx(DEFAULT, quantized(weights_of(network)))
+    content = onnx_graph.encode_onnx(DEFAULT_NETWORK, quantized(weights_of(network)))
     onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
     assert len(content) < sum(value.nbytes for value in weights_of(network).values()) / 3.5
     np.testing.assert_allclose(run(content, stimuli), expected, atol=TOLERANCE)

@@ -22,7 +22,7 @@ from tests.refused_pictures import LARGE, PNG, chunk, png_header
 from trainer.errors import MismatchError
 from trainer.network import preprocess, saved_model
 from trainer.network.load import load_model
-from trainer.network.model_folder import SAVED_MODEL, WEIGHTS
+from trainer.network.model_folder import MODEL_WEIGHTS, SAVED_MODEL
 from trainer.network.msinet.keras_model import build_model
 from trainer.network.preprocess import Frame
 from trainer.pictures import MAX_SIDE_PX, read_picture
@@ -132,7 +132,7 @@ def test_export_with_other_maps_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(tf.saved_model, "load", load_with_another_bias)
     with narrowed(), refused(MismatchError, tmp_path):
         saved_model.write_model(build_model((None, None), "float32"), tmp_path, SIZE, {})
-    assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
+    assert [path.name for path in tmp_path.iterdir()] == [MODEL_WEIGHTS]
 
 
 # === The decoder ===

@@ -11,7 +11,7 @@ from trainer.errors import ContentError
 from trainer.network import hdf5_files, matching, weight_files
 from trainer.network.msinet import architecture
 from trainer.network.msinet.keras_model import build_model
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -103,7 +103,7 @@ def test_values_in_other_files_of_the_machine_are_not_read(path, network, change
     with h5py.File(path, "r+") as file:
         change(file, path.parent)
     with refused(ContentError, named):
-        matching.match(DEFAULT, hdf5_files.read_hdf5(path)[1], "it")
+        matching.match(DEFAULT_NETWORK, hdf5_files.read_hdf5(path)[1], "it")
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (9, 9, 9, 2**30)])
@@ -113,7 +113,7 @@ def test_no_memory_is_taken_for_an_array_of_a_shape_that_no_layer_has(path, netw
     expected = architecture.weight_shapes()
     found = weight_files.LocalWeights(path).read(expected.values(), "it")
     with refused(ContentError, NAME, shape[0]):
-        matching.match(DEFAULT, found, "it")
+        matching.match(DEFAULT_NETWORK, found, "it")
 
 
 def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(path):

@@ -14,7 +14,7 @@ from trainer.errors import ContentError
 from trainer.network import matching, tensorflow_files
 from trainer.network.arrays import Array
 from trainer.network.msinet import architecture
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 16), np.float32),
@@ -47,7 +47,7 @@ def checkpoint(narrow, tmp_path_factory):
 
 
 def matched(path, expected):
-    return matching.match(DEFAULT, tensorflow_files.read_contents(path).arrays, str(path))
+    return matching.match(DEFAULT_NETWORK, tensorflow_files.read_contents(path).arrays, str(path))
 
 
 def assert_golden(found):
@@ -98,7 +98,7 @@ def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_pat
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
     contents = tensorflow_files.read_contents(tmp_path)
     assert contents.kind == "frozen SavedModel"
-    assert_golden(matching.match(DEFAULT, contents.arrays, "published"))
+    assert_golden(matching.match(DEFAULT_NETWORK, contents.arrays, "published"))
 
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
@@ -177,16 +177,16 @@ def arrays(changes):
 )
 def test_faults_are_listed(expected, changes, named):
     with refused(ContentError, *named):
-        matching.match(DEFAULT, arrays(changes), "it")
+        matching.match(DEFAULT_NETWORK, arrays(changes), "it")
 
 
 def test_two_arrays_with_the_same_name_must_be_equal(expected):
     twice = [*arrays({}), *[dataclasses.replace(each, name=f"copy/{each.name}") for each in arrays({})]]
-    assert len(matching.match(DEFAULT, twice, "it").values) == 46
+    assert len(matching.match(DEFAULT_NETWORK, twice, "it").values) == 46
     other = twice[-1].read() + 1
     twice[-1] = dataclasses.replace(twice[-1], name="copy", read=lambda: other)
     with refused(ContentError, "copy", "decoder/conv4/bias", "decoder_conv4/bias"):
-        matching.match(DEFAULT, twice, "it")
+        matching.match(DEFAULT_NETWORK, twice, "it")
 
 
 def test_another_number_of_layers_is_another_network(tmp_path, expected):

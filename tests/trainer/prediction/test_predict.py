@@ -19,7 +19,7 @@ from trainer.__main__ import main
 from trainer.errors import PlaceError, UserError
 from trainer.network import load, preprocess
 from trainer.network.hdf5_files import encode_hdf5
-from trainer.network.model_folder import WEIGHTS
+from trainer.network.model_folder import MODEL_WEIGHTS
 from trainer.network.preprocess import Frame
 from trainer.network.weights import read_weights
 from trainer.prediction import predict
@@ -180,6 +180,6 @@ def test_a_prediction_that_is_not_finite_is_refused(narrow_model, photos):
     weights["decoder_conv4/kernel"] = np.full_like(weights["decoder_conv4/kernel"], 3e38)
     folder = photos / "diverged"
     shutil.copytree(narrow_model, folder)
-    (folder / WEIGHTS).write_bytes(encode_hdf5(weights))
+    (folder / MODEL_WEIGHTS).write_bytes(encode_hdf5(weights))
     with pytest.raises(UserError, match="the model's prediction is not finite"):
         next(predict.predict_images(Predictor(folder), find_inputs(["photos"])[0], [{}] * 4))

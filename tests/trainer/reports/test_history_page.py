@@ -8,7 +8,7 @@ import pytest
 from tests import browser
 from trainer.evaluation.version_record import VersionRecord
 from trainer.reports import history_page
-from trainer.reports.history_page import Entry, Move
+from trainer.reports.history_page import HistoryEntry, HistoryMove
 
 START = datetime.datetime(2026, 3, 1, 3, tzinfo=datetime.UTC)
 WEEK = datetime.timedelta(weeks=1)
@@ -17,7 +17,7 @@ WEEK = datetime.timedelta(weeks=1)
 def entry(number, end="challenger", opponent=0, mean=0.05, metric="kld", **record):
     gain = {"metric": metric, "mean": mean, "low": mean - 0.03, "high": mean + 0.03, "level": 0.97, "n_images": 90}
     content = {"compared_with": opponent, "gain": gain, "decision": number, "end": end, **record}
-    return Entry(number, START + number * WEEK, end, VersionRecord.of(content))
+    return HistoryEntry(number, START + number * WEEK, end, VersionRecord.of(content))
 
 
 def on_test_set(kld, fingerprint="f1"):
@@ -43,8 +43,8 @@ def year():
         versions.append(entry(number, end, default, known=known, metrics=metrics, lineage={"data": data}))
         if end == "promoted":
             default = number
-            moves.append(Move(versions[-1].created, number, False))
-    moves.append(Move(versions[-1].created + WEEK / 2, 3, True))
+            moves.append(HistoryMove(versions[-1].created, number, False))
+    moves.append(HistoryMove(versions[-1].created + WEEK / 2, 3, True))
     return versions, moves
 
 
@@ -56,12 +56,12 @@ def test_gains_add_up_over_the_defaults_between():
         entry(4, opponent=3, mean=0.1, metric="cc"),  # not to be added to others
         entry(5, opponent=4, mean=0.1),  # over one that has no place
         entry(6, opponent=0, mean=0.01),
-        Entry(7, START, "", VersionRecord()),  # of another program
+        HistoryEntry(7, START, "", VersionRecord()),  # of another program
     ]
     heights, ends = history_page._cumulative(versions, "kld")
     assert heights == pytest.approx({0: 0, 1: 0.05, 2: 0.03, 3: 0.09, 6: 0.01})
     assert ends[3] == pytest.approx((0.06, 0.12))
-    assert history_page._cumulative([Entry(7, START, "", VersionRecord())], "kld") == ({}, {})
+    assert history_page._cumulative([HistoryEntry(7, START, "", VersionRecord())], "kld") == ({}, {})
 
 
 def test_scores_on_a_test_set_are_shown_as_long_as_its_images_are_the_same():
@@ -90,10 +90,10 @@ def test_page_has_a_picture_of_each_known_thing_and_why_each_version_ended_so(tm
 
 
 def test_what_is_not_known_has_no_picture(tmp_path):
-    page = write(tmp_path, [Entry(1, START, "", VersionRecord(metrics={"osie": {"kld": 0.5}}))]).read_text()
+    page = write(tmp_path, [HistoryEntry(1, START, "", VersionRecord(metrics={"osie": {"kld": 0.5}}))]).read_text()
     assert "<svg" not in page
     assert "moved by a person" not in page
-    page = write(tmp_path, [entry(1, **on_test_set(0.7))], [Move(START, 1, False)]).read_text()
+    page = write(tmp_path, [entry(1, **on_test_set(0.7))], [HistoryMove(START, 1, False)]).read_text()
     assert page.count("<svg") == 2
 
 

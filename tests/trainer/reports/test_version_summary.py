@@ -18,7 +18,7 @@ KNOWN = {"n_images": 60, "mean": -0.004, "low": -0.02, "high": 0.012, "level": 0
 
 
 def lines(record):
-    return version_summary.lines(VersionRecord.of(record))
+    return version_summary.summary_lines(VersionRecord.of(record))
 
 
 def short_gain(record):

@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refused
 from trainer.errors import UsageError
 from trainer.settings.fields import as_type, setting
-from trainer.settings.flags import Parser, add_settings, settings
+from trainer.settings.flags import Parser, add_settings, settings_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,14 +42,14 @@ def parser():
 )
 def test_switch_is_written_alone_or_with_a_word(parser, line, flip, exact):
     parsed, others = parser.parse_known_args(["--output-dir", "b", *line.split()])
-    assert settings(Config, parsed) == Config(flip=flip, exact=exact)
+    assert settings_of(Config, parsed) == Config(flip=flip, exact=exact)
     assert others == [word for word in line.split() if word == "a=1"]
 
 
 @pytest.mark.parametrize("text", ["128", "128.0", "1.28e2"])
 def test_integer_may_have_a_fraction_of_zero(parser, text):
     parsed, _ = parser.parse_known_args(["--output-dir", "b", f"--size={text}"])
-    assert settings(Config, parsed).size == as_type("size", text, int) == 128
+    assert settings_of(Config, parsed).size == as_type("size", text, int) == 128
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.forked import Forked
 from tests.prepared import write_prepared
 from tests.trainer import virtual
-from trainer.network.model_folder import HISTORY, WEIGHTS
+from trainer.network.model_folder import HISTORY, MODEL_WEIGHTS
 
 SETTINGS = [
     *("--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"),
@@ -60,7 +60,7 @@ def losses(folder, name):
 
 def weights(folder, name):
     arrays = {}
-    with h5py.File(folder / name / WEIGHTS) as file:
+    with h5py.File(folder / name / MODEL_WEIGHTS) as file:
         file.visititems(lambda path, item: arrays.update({path: item[()]} if hasattr(item, "shape") else {}))
     return arrays
 

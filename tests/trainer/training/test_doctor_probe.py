@@ -14,7 +14,7 @@ from trainer.__main__ import _parser, main
 from trainer.errors import FailedError
 from trainer.io import files
 from trainer.network.model_folder import HISTORY
-from trainer.settings.flags import settings
+from trainer.settings.flags import settings_of
 from trainer.training import doctor_probe, host
 from trainer.training.doctor_probe import BAD, GOOD, NOTE
 from trainer.training.settings import TrainConfig
@@ -76,7 +76,9 @@ def checked(arguments):
         main(arguments)
         return
     parsed = _parser().parse_args(arguments)
-    check_training(settings(TrainConfig, parsed), parsed.dataset_dir, parsed.output_dir, None, parsed.accelerator)
+    check_training(
+        settings_of(TrainConfig, parsed), parsed.dataset_dir, parsed.output_dir, None, parsed.accelerator
+    )
     output = pathlib.Path(parsed.output_dir)
     output.mkdir()
     epoch = {

@@ -19,7 +19,7 @@ def trained(folder, data):
 
 def test_trial_reports_each_epoch_in_the_lines_of_cloudml_hypertune(tmp_path, monkeypatch):
     file, data = tmp_path / "hypertune" / "output.metrics", write_prepared(tmp_path / "data")
-    monkeypatch.setenv(hypertune.FILE, str(file))
+    monkeypatch.setenv(hypertune.LOSSES_FILE, str(file))
     monkeypatch.setenv(hypertune.TRIAL, "7")
     record = trained(tmp_path, data)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -55,7 +55,7 @@ def test_trials_of_vertex_ai_write_where_it_looks(tmp_path, monkeypatch):
 
 def test_best_epoch_is_reported_however_long_ago(tmp_path, monkeypatch):
     file = tmp_path / "output.metrics"
-    monkeypatch.setenv(hypertune.FILE, str(file))
+    monkeypatch.setenv(hypertune.LOSSES_FILE, str(file))
     hypertune.report([{"epoch": epoch, "valid_loss": abs(epoch - 7)} for epoch in range(1, 151)])
     losses = hypertune.read_losses(file)
     assert (len(losses), losses[7], max(losses)) == (hypertune.MOST_LINES, 0, 150)

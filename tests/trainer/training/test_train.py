@@ -25,9 +25,9 @@ from trainer.machine import runtime
 from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import PIXELS
 from trainer.network.load import load_model
-from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
+from trainer.network.model_folder import HISTORY, MODEL_CONFIG, MODEL_WEIGHTS, TRAINING_IMAGES
 from trainer.network.msinet.architecture import ENCODER
-from trainer.network.networks import DEFAULT
+from trainer.network.networks import DEFAULT_NETWORK
 from trainer.training import host, loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
@@ -111,7 +111,7 @@ def weights(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 def test_training_writes_a_whole_model_and_the_loss_falls(trained):
     model, _ = trained
-    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, WEIGHTS, TRAINING_IMAGES}
+    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, MODEL_WEIGHTS, TRAINING_IMAGES}
     first, second = history(model)
     assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
     assert second["loss"] < first["loss"]
@@ -125,8 +125,8 @@ def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, train
     with narrowed(), unexported():
         train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
     assert history(tmp_path / "model") == history(trained[0])
-    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
-        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+    for name, values in weights(tmp_path / "model" / MODEL_WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained[0] / MODEL_WEIGHTS)[name], err_msg=name)
 
 
 def test_finished_run_started_again_writes_the_same_model_without_training(
@@ -213,8 +213,8 @@ def test_training_resumes_from_the_last_intact_checkpoint(dataset, trained_narro
     train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
     assert "skipping checkpoint" in capsys.readouterr().out
     assert history(tmp_path / "model") == history(trained_narrow[0])
-    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
-        np.testing.assert_array_equal(values, weights(trained_narrow[0] / WEIGHTS)[name], err_msg=name)
+    for name, values in weights(tmp_path / "model" / MODEL_WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained_narrow[0] / MODEL_WEIGHTS)[name], err_msg=name)
 
 
 @pytest.mark.numerics
@@ -234,8 +234,8 @@ def test_training_that_is_told_to_stop_within_an_epoch_resumes_to_the_same_bits(
     train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
     assert "resuming after epoch 0, step 1 " in capsys.readouterr().out
     assert history(tmp_path / "model") == history(trained_narrow[0])
-    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
-        np.testing.assert_array_equal(values, weights(trained_narrow[0] / WEIGHTS)[name], err_msg=name)
+    for name, values in weights(tmp_path / "model" / MODEL_WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained_narrow[0] / MODEL_WEIGHTS)[name], err_msg=name)
 
 
 FLIPPED = dataclasses.replace(CONFIG, flip=True)
@@ -253,8 +253,8 @@ def test_training_with_mirrored_images_resumes_to_the_same_bits(dataset, flipped
     newest.unlink()
     train(FLIPPED, dataset, tmp_path / "model", tmp_path / "state")
     assert history(tmp_path / "model") == history(flipped[0])
-    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
-        np.testing.assert_array_equal(values, weights(flipped[0] / WEIGHTS)[name], err_msg=name)
+    for name, values in weights(tmp_path / "model" / MODEL_WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(flipped[0] / MODEL_WEIGHTS)[name], err_msg=name)
 
 
 def test_mirrored_images_change_the_training(flipped, trained_narrow):
@@ -301,7 +301,7 @@ def test_fine_tuning_starts_from_the_base_model(dataset, trained_narrow, quick, 
 
 
 def test_msinet_weights_file_can_be_the_initial_weights(dataset, trained_narrow, quick, tmp_path):
-    path = str(shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path))
+    path = str(shutil.copy(trained_narrow[0] / MODEL_WEIGHTS, tmp_path))
     digest = WeightSource(path).fingerprint()
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
     summary = train(still, dataset, tmp_path / "model", tmp_path / "state", initial_weights_fingerprint=digest)
@@ -324,7 +324,7 @@ def test_start_without_a_file_leaves_no_digest_behind(trained):
 
 
 def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, trained_narrow, quick, tmp_path):
-    path = shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path)
+    path = shutil.copy(trained_narrow[0] / MODEL_WEIGHTS, tmp_path)
     with h5py.File(path, "r+") as file:
         for name in weights(path):
             file[name][:] *= 1e18
@@ -336,7 +336,7 @@ def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tra
 
 
 def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(dataset, quick, tmp_path):
-    share = 0.3 * runtime.available_bytes() / DEFAULT.cost.memory_bytes["cpu"]["float32"]
+    share = 0.3 * runtime.available_bytes() / DEFAULT_NETWORK.cost.memory_bytes["cpu"]["float32"]
     side = int((share * PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
     dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)

@@ -220,7 +220,7 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
     Raises:
         UserError: the file is empty, no table, or damaged.
     """
-    head: Head = untrusted.call(
+    head: Head = untrusted.call_untrusted(
         f"{__name__}.parse_head", path, origin, dict(named), file=origin, remedy=REMEDY, limits=_limits(path)
     )
     return head
@@ -240,7 +240,7 @@ def read_table(
         UserError: a cell of x or y is no number, or the table is damaged or too large.
     """
     arguments = path, origin, head, dict(columns)
-    frame, n_ragged = untrusted.call(
+    frame, n_ragged = untrusted.call_untrusted(
         f"{__name__}.parse_table", *arguments, file=origin, remedy=REMEDY, limits=_limits(path)
     )
     return frame, n_ragged
