@@ -436,16 +436,16 @@ def test_reports_of_a_run_that_stops_before_its_registration_say_what_the_candid
         (
             "gs://data/osie",
             "default",
-            "gs://b/m/",
-            "make demo ARGS='--model gs://b/m/msinet@7'",
-            " --registry gs://b/m/",
+            "gs://bucket/m/",
+            "make demo ARGS='--model gs://bucket/m/msinet@7'",
+            " --registry gs://bucket/m/",
         ),
         (
             "gs://data/osie",
             "default",
-            "vertex://p/l?staging=gs://b/m",
+            "vertex://p/l?staging=gs://bucket/m",
             "",
-            " --registry 'vertex://p/l?staging=gs://b/m'",
+            " --registry 'vertex://p/l?staging=gs://bucket/m'",
         ),
     ],
 )
