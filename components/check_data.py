@@ -31,15 +31,12 @@ def check_data(
     - a training does not fit its data,
     - the gate cannot be measured on the data. Example: `gate=nss` needs fixations.
     """
-    from lifecycle.machines.settings import Target
-    from lifecycle.machines.training_job import check_trainings
-    from lifecycle.registry.data_gate import DataGate
-    from lifecycle.registry.register import fetched_of
-    from lifecycle.registry.settings import DataGateConfig
+    from lifecycle.machines import Target, check_trainings
+    from lifecycle.registry import DataGate, DataGateConfig, fetched_of
     from trainer.errors import reported
-    from trainer.evaluation.settings import EvaluateConfig
-    from trainer.reports.data_comparison import write_data_comparison
-    from trainer.settings.fields import configs_of
+    from trainer.evaluation import EvaluateConfig
+    from trainer.reports import write_data_comparison
+    from trainer.settings import configs_of
 
     with reported():
         (config,) = configs_of(settings, DataGateConfig)

@@ -64,11 +64,11 @@ def check_run(
     this run.
     """
     arguments = dict(locals())
-    from lifecycle.machines.settings import Target
-    from lifecycle.runs import preflight
+    from lifecycle.machines import Target
+    from lifecycle.runs import check_run as check_before
     from trainer.errors import reported
 
     run = arguments.pop("run")
     target = Target(*(arguments.pop(name) for name in ("platform", "location", "image_pattern")))
     with reported():
-        return preflight.check_run(arguments, arguments.pop("compiled"), target, run)
+        return check_before(arguments, arguments.pop("compiled"), target, run)

@@ -13,9 +13,9 @@ def collect_training(
     curve: dsl.Output[dsl.HTML],
 ) -> str:
     """Use the model where the job `gcp_resources` wrote it, without a copy, and return its URI."""
-    from lifecycle.machines.training_job import MODEL_FOLDER, read_model_config
+    from lifecycle.machines import MODEL_FOLDER, read_model_config
     from trainer.errors import reported
-    from trainer.reports.report import write_curve
+    from trainer.reports import write_curve
 
     with reported():
         config = read_model_config(workspace.path, gcp_resources)

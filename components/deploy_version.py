@@ -8,7 +8,7 @@ from components import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def deploy_version(model_name: str, registry: str, endpoint: str, traffic: int, version: int) -> None:
     """Deploy a version that has become the default, once it answers as in its evaluation."""
-    from lifecycle.registry.vertex_registry import VertexRegistry
+    from lifecycle.registry import VertexRegistry
     from trainer.errors import reported
 
     with reported():

@@ -46,12 +46,11 @@ def evaluate_model(
     """
     import pathlib
 
-    from lifecycle.registry.register import evaluate_candidate, fetched_of
+    from lifecycle.registry import evaluate_candidate, fetched_of
     from trainer.errors import reported
-    from trainer.evaluation.settings import EvaluateConfig
-    from trainer.reports.report import write_report
-    from trainer.reports.score_tables import comparable_scores, decision_page
-    from trainer.settings.fields import configs_of
+    from trainer.evaluation import EvaluateConfig
+    from trainer.reports import comparable_scores, decision_page, write_report
+    from trainer.settings import configs_of
 
     with reported():
         (config,) = configs_of(settings, EvaluateConfig)

@@ -35,11 +35,10 @@ def fetch_dataset(
     """
     import pathlib
 
-    from trainer.data.fetch import fetch_dataset
-    from trainer.data.settings import FetchConfig
+    from trainer.data import FetchConfig, fetch_dataset
     from trainer.errors import ConflictError, check, reported
-    from trainer.reports.report import write_preview
-    from trainer.settings.fields import configs_of
+    from trainer.reports import write_preview
+    from trainer.settings import configs_of
 
     with reported():
         if not fingerprint:

@@ -14,7 +14,7 @@ def import_model(
     The digest is the key for caching.
     """
     from trainer.errors import ConflictError, check, reported
-    from trainer.models.weight_sources import WeightSource
+    from trainer.models import WeightSource
 
     with reported():
         imported = WeightSource(base_model_uri).import_to(model.path, dataset, image_size)

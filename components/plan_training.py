@@ -51,8 +51,7 @@ def plan_training(
     with a batch and a precision in place of 0 and `auto`. The model to fine-tune comes by its URI: an artifact
     could not be missing (`components`).
     """
-    from lifecycle.machines.settings import Target, TrainingSettings
-    from lifecycle.machines.training_job import Folders, plan_step
+    from lifecycle.machines import Folders, Target, TrainingSettings, plan_step
     from trainer.errors import reported
 
     with reported():

@@ -19,6 +19,6 @@ def report_end(
 
     The `registry` comes from the environment. `settings` may have another, such as {"registry": "gs://b/models"}.
     """
-    from lifecycle.runs.outcome import report_end
+    from lifecycle.runs import report_end
 
     report_end(model_name, settings.get("registry", registry), run, status, webhook, only_failures)

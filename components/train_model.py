@@ -23,12 +23,11 @@ def train_model(
     the folder `step` of `checkpoint_dir`, or beside the model if `checkpoint_dir` is empty. A base model has no
     SavedModel: it is only fine-tuned.
     """
-    from lifecycle.machines.training_job import checkpoint_folder
+    from lifecycle.machines import checkpoint_folder
     from trainer.errors import reported
-    from trainer.reports.report import write_curve
-    from trainer.settings.fields import configs_of
-    from trainer.training.settings import TrainConfig
-    from trainer.training.start import train_checked
+    from trainer.reports import write_curve
+    from trainer.settings import configs_of
+    from trainer.training import TrainConfig, train_checked
 
     with reported():
         (config,) = configs_of(settings, TrainConfig)

@@ -38,12 +38,11 @@ def train_msinet(
         model: The trained model: its weights, its settings, and a SavedModel.
         curve: The learning curve.
     """
-    from lifecycle.machines.training_job import checkpoint_folder
+    from lifecycle.machines import checkpoint_folder
     from trainer.errors import reported
-    from trainer.reports.report import write_curve
-    from trainer.settings.fields import configs_of
-    from trainer.training.settings import TrainConfig
-    from trainer.training.start import train_checked
+    from trainer.reports import write_curve
+    from trainer.settings import configs_of
+    from trainer.training import TrainConfig, train_checked
 
     with reported():
         typed = {"recipe": recipe, "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}

@@ -30,10 +30,9 @@ def upload_model(
     an output outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default,
     and empty for a challenger.
     """
-    from lifecycle.registry.address import Address
-    from lifecycle.registry.register import fetched_of, lineage_of, open_registry, register_model
+    from lifecycle.registry import Address, fetched_of, lineage_of, open_registry, register_model
     from trainer.errors import reported
-    from trainer.models.model_names import DEFAULT
+    from trainer.models import DEFAULT
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})

@@ -8,8 +8,8 @@ from types import ModuleType
 from trainer.errors import UserError, installed, reported
 
 with installed():
-    from trainer.places.queries import Queries
-    from trainer.settings.flags import add_command, parser_of_program
+    from trainer.places import Queries
+    from trainer.settings import add_command, parser_of_program
 
 COMMANDS = (
     *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),

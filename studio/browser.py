@@ -19,8 +19,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from playwright.async_api import Browser, CDPSession, Error, Page, async_playwright
-from playwright.async_api import TimeoutError as QuietTimeoutError
+from playwright.async_api import (
+    Browser,
+    CDPSession,
+    Error,
+    Page,
+    TimeoutError as QuietTimeoutError,
+    async_playwright,
+)
 
 from studio.browser_settings import PageConfig
 from trainer.api import MismatchError, NotFoundError, SettingError, UnreachableError

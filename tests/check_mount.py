@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests import mounting
+from tests import mounting, patches
 from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
 from trainer.errors import UserError
@@ -49,7 +49,7 @@ def test_copy_that_was_killed_is_not_taken_for_whole_and_is_written_again(tmp_pa
         assert writer.wait() == -signal.SIGKILL
         assert not (model / model_folder.MODEL_CONFIG).exists()
         assert not files.is_taken(model)
-        monkeypatch.setattr(files, "MOUNT", folder.parent)
+        patches.replace(monkeypatch, files, "MOUNT", folder.parent)
         write_model(model)
         names = {blob.name for blob in bucket.list_blobs(prefix="run/") if not blob.name.endswith("/")}
         assert names == {f"run/model/{name}" for name in MODEL}
@@ -63,8 +63,8 @@ def test_marker_of_a_training_is_seen_by_a_machine_whose_mount_never_looks_again
         with mounting.mounted(bucket.client.api_endpoint, two, *mounting.NEVER_LOOKS_AGAIN):
             markers = []
             for seed, mount in enumerate((one, two)):
-                monkeypatch.setattr(files, "MOUNT", mount)
-                monkeypatch.setattr("trainer.training.checkpoints.machine", lambda mount=mount: str(mount))
+                patches.replace(monkeypatch, files, "MOUNT", mount)
+                monkeypatch.setattr("trainer.machine.processes.machine", lambda mount=mount: str(mount))
                 markers.append(Marker(stored_at(f"{mount}/{bucket.name}/state").unmounted, {"seed": seed}))
             markers[0].write()
             with pytest.raises(UserError, match="another training writes its checkpoints to gs://runs/state"):
@@ -74,7 +74,7 @@ def test_marker_of_a_training_is_seen_by_a_machine_whose_mount_never_looks_again
 
 def test_another_machine_reads_what_one_wrote_and_what_other_tools_uploaded(tmp_path, monkeypatch):
     with mounting.bucket(tmp_path / "gcs") as (folder, bucket):
-        monkeypatch.setattr(files, "MOUNT", folder.parent)
+        patches.replace(monkeypatch, files, "MOUNT", folder.parent)
         write_model(folder / "run" / "model")
         bucket.blob("data/images/1.jpg").upload_from_string(b"image")
         other = tmp_path / "other"

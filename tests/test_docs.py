@@ -17,8 +17,7 @@ import pytest
 import studio.__main__
 import trainer.__main__
 from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS
-from pipeline.__main__ import WITH_ASSIGNMENTS
-from pipeline.__main__ import parse_arguments as parse_pipeline
+from pipeline.__main__ import WITH_ASSIGNMENTS, parse_arguments as parse_pipeline
 from pipeline.commands.parameter_flags import passed_parameters
 from tests import code_names, dataset_page
 from tests.guide import BLOCK, PAGES, RESEARCH, ROOT

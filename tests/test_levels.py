@@ -1,13 +1,16 @@
 """Imports go down: the table of levels, and a walk through all imports that holds it."""
 
 import ast
+import functools
 import pathlib
+
+from trainer.doors import homes_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.texts
+    trainer.doors trainer.texts
     trainer.errors
     trainer.machine
     trainer.io
@@ -57,7 +60,7 @@ def modules(root):
 
 
 def imports(path, known):
-    """The modules among `known` that a file imports, anywhere in it."""
+    """The modules among `known` that a file imports, anywhere in it, also through a door."""
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
@@ -65,11 +68,23 @@ def imports(path, known):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} has a relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            homes = doors().get(node.module or "", {})
+            names = [f"{homes.get(alias.name, node.module)}.{alias.name}" for alias in node.names]
         for name in names:
             # `from a.b import c` names the module a.b.c, or c of the module a.b.
             imported |= {name, name.rpartition(".")[0]} & known
     return imported
+
+
+@functools.cache
+def doors():
+    """Room -> name -> the module that has it, of every room with a door."""
+    stubs = {room: path.with_suffix(".pyi") for room, path in modules(ROOT).items()}
+    return {
+        room: {name: f"{room}.{home}" for name, home in homes_of(stub).items()}
+        for room, stub in stubs.items()
+        if stub.exists()
+    }
 
 
 def place(module):

@@ -7,8 +7,8 @@ import sys
 from trainer.errors import UsageError, installed, reported, terminable
 
 with installed():
-    from trainer.models.find import choose_model
-    from trainer.settings.flags import Parser, add_command, parser_of_program
+    from trainer.models import choose_model
+    from trainer.settings import Parser, add_command, parser_of_program
 
 COMMANDS = (
     "datasets",

@@ -32,19 +32,30 @@ from trainer.errors import (
     check,
     look_up,
 )
-from trainer.metrics.score_map import score
-from trainer.models.answering import Answering
-from trainer.models.find import choose_model
-from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
+from trainer.metrics import score
+from trainer.models import Answering, choose_model
+from trainer.network import PAGE, PICTURE, ModelFolder
 from trainer.pictures import Pixels, read_picture
-from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
-from trainer.prediction.inputs import Input
-from trainer.prediction.regions import Measure, Region, measure_regions, parse_regions, read_regions
-from trainer.prediction.screens import count_screens, screens_of
-from trainer.prediction.settings import PredictConfig
+from trainer.prediction import (
+    CHANGE,
+    HEAT,
+    Input,
+    Measure,
+    PredictConfig,
+    Region,
+    blend,
+    blend_change,
+    count_screens,
+    draw_grey,
+    measure_regions,
+    parse_regions,
+    read_regions,
+    screens_of,
+    tint,
+)
 
 if TYPE_CHECKING:
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction import Predictor
 
 __all__ = [
     "CHANGE",
@@ -184,7 +195,7 @@ class Model:
         """
         with self._loading:
             if self._predictor is None:
-                from trainer.prediction.predictor import Predictor
+                from trainer.prediction import Predictor
 
                 self._predictor = Predictor(self.folder)
         return self

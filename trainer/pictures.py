@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from trainer.errors import ContentError
-from trainer.io.files import MOST_MEGAPIXELS
+from trainer.io import MOST_MEGAPIXELS
 from trainer.texts import first_line
 
 Pixels = npt.NDArray[np.uint8]

@@ -22,20 +22,19 @@ from trainer.commands import shared_maps
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags
 from trainer.errors import check, look_up, reported, terminable
-from trainer.io.files import local_path, replacing
-from trainer.models.find import choose_model
+from trainer.io import local_path, replacing
+from trainer.models import choose_model
 from trainer.pictures import FORMATS
-from trainer.prediction.inputs import Input
-from trainer.prediction.rules import drawing_rules
-from trainer.prediction.settings import PredictConfig
-from trainer.settings.fields import check_ranges, setting
-from trainer.settings.flags import (
+from trainer.prediction import Input, PredictConfig, drawing_rules
+from trainer.settings import (
     Parser,
     add_command,
     add_settings,
+    check_ranges,
     output_file,
     parser_of_program,
     results_dir,
+    setting,
     settings_of,
     summarize,
 )

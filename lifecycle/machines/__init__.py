@@ -1,1 +1,23 @@
 """The machines of a training: fit, time, cost and job. `lifecycle.runs.needs` asks for the quota."""
+
+from trainer.doors import opened
+
+__all__ = [
+    "MODEL_FOLDER",  # name of the folder into which a training job writes its model
+    "AcceleratorConfig",  # the accelerators of both trainings, and how they are bought
+    "DataSize",  # how many images a training has, and how large they are
+    "Folders",  # where a training job reads and writes
+    "JobConfig",  # the settings of a training job: hours, account, network
+    "Measurement",  # a measured training step on a machine
+    "Target",  # what runs a training: Vertex AI, Kubeflow or this machine
+    "TrainingPlan",  # what a training takes: machines, batch, hours, price
+    "TrainingSettings",  # all settings of one training step
+    "check_outside_pod",  # refuses a folder that ends with the pod
+    "check_trainings",  # refuses settings with which a training cannot start
+    "checkpoint_folder",  # where a training step keeps its checkpoints
+    "fit_to_data",  # fits settings to the data that was fetched
+    "make_plan",  # plans a training on one accelerator
+    "plan_step",  # plans a training step of a run
+    "read_model_config",  # the configuration of a model that a job has written
+]
+__getattr__ = opened(__name__, __file__)

@@ -5,7 +5,7 @@ import datetime
 import pathlib
 from typing import Self
 
-from trainer.io.files import checked_json, parse_json, read_json, write_json
+from trainer.io import checked_json, parse_json, read_json, write_json
 
 FILE = pathlib.Path(__file__).parents[2] / "configs" / "measured.json"
 """It is in the folder of the environments, so the images that are built from here have it too."""

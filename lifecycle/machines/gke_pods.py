@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from lifecycle.machines.plan import TrainingPlan
-from trainer.training.accelerators import FLEX_START, SPOT
+from trainer.training import FLEX_START, SPOT
 
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
 """Label of the GKE nodes of each provisioning other than standard."""

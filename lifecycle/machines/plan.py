@@ -10,12 +10,11 @@ from typing import Any, Self
 
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
-from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size
-from trainer.datasets.table import Dataset
+from trainer.data import SAMPLE, FetchConfig, parse_image_size
+from trainer.datasets import Dataset
 from trainer.errors import SettingError, check
 from trainer.texts import format_duration
-from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
-from trainer.training.settings import TrainConfig
+from trainer.training import FLEX_START, Accelerator, Estimate, TrainConfig
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete. The plan of a run counts them."""
@@ -52,9 +51,9 @@ class DataSize:
         row = Dataset.named(config.dataset)
         counts = ASSUMED_COUNTS if row.any_count else (row.n_train, row.n_valid)
         if config.source == SAMPLE:
-            from trainer.data import sample  # slow to import
+            from trainer.data import sample_counts  # slow to import
 
-            generated = sample.sample_counts(config.dataset)
+            generated = sample_counts(config.dataset)
             counts = generated["train"], generated["valid"]
         n_train, n_valid = counts
         n_valid -= round(n_valid * config.test_share)

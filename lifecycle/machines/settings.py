@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from trainer.errors import SettingError, check
-from trainer.settings.fields import check_ranges, configs_of, setting
-from trainer.training.accelerators import PROVISIONING, Accelerator
-from trainer.training.settings import TrainConfig
+from trainer.settings import check_ranges, configs_of, setting
+from trainer.training import PROVISIONING, Accelerator, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from lifecycle.machines.gke_pods import cpu_request, memory_request, node_selector, tolerations
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import Target, TrainingSettings
-from trainer.data import prepared_data
+from trainer.data import Manifest
 from trainer.errors import Checks, FailedError, check
-from trainer.io import files
-from trainer.network.model_folder import ModelFolder
-from trainer.training.settings import TrainConfig
+from trainer.io import replacing
+from trainer.network import ModelFolder
+from trainer.training import TrainConfig
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""
@@ -69,7 +69,7 @@ class Outputs(NamedTuple):
 
 
 def fit_to_data(
-    settings: TrainingSettings, manifest: prepared_data.Manifest, target: Target
+    settings: TrainingSettings, manifest: Manifest, target: Target
 ) -> tuple[TrainingSettings, TrainingPlan | None]:
     """Settle what only the data of a training can tell: its default batch and learning rate, and its timeout.
 
@@ -119,7 +119,7 @@ def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[st
     for title, settings in trainings.items():
         if settings:
             with checks.collect(title):
-                fit_to_data(TrainingSettings.of(settings), prepared_data.Manifest.load(data[title]), target)
+                fit_to_data(TrainingSettings.of(settings), Manifest.load(data[title]), target)
     checks.raise_errors()
 
 
@@ -128,7 +128,7 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
 
     Raises `UserError` as `fit_to_data`.
     """
-    manifest = prepared_data.Manifest.load(folders.dataset)
+    manifest = Manifest.load(folders.dataset)
     settings, plan = fit_to_data(settings, manifest, target)
     training, job = settings.training, settings.job
     if plan is None:
@@ -166,7 +166,7 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
 
 def _publish(text: str, markdown: str) -> None:
     """Print the plan and write it to the file `markdown`."""
-    with files.replacing(markdown) as partial:
+    with replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
 

@@ -10,10 +10,9 @@ import re
 import urllib.parse
 from typing import Any, ClassVar, Self
 
-from lifecycle.vertex.api import check_api_address
+from lifecycle.vertex import check_api_address
 from trainer.errors import SettingError, check
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.places import stored_at
+from trainer.places import BucketPlace, stored_at
 
 GOOGLES = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
 """Google's images that serve a SavedModel. Those of TensorFlow 2.15 can load ours."""

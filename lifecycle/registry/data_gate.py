@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from lifecycle.registry.register import judge_of, open_registry
 from lifecycle.registry.settings import DataGateConfig
 from lifecycle.registry.versions import Version
-from trainer.data import prepared_data, statistics
-from trainer.data.prepared import PreparedData
+from trainer.data import FEATURES, Manifest, PreparedData
 from trainer.errors import ContentError, GateError, check
-from trainer.evaluation import data_check, gate
-from trainer.evaluation.recorded import Compared
-from trainer.evaluation.seen import Seen
-from trainer.evaluation.settings import EvaluateConfig
-from trainer.evaluation.version_record import Lineage
-from trainer.models.provenance import Provenance
-from trainer.reports.data_comparison import ComparedData
+from trainer.evaluation import Compared, EvaluateConfig, Lineage, Seen, ask_about, what_could_be_found
+from trainer.models import Provenance
+from trainer.reports import ComparedData
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""
@@ -44,7 +39,7 @@ class DataGate:
 
         Example: `nss` needs fixations.
         """
-        manifest = prepared_data.Manifest.load(self._deciding)
+        manifest = Manifest.load(self._deciding)
         self.evaluation.check_measurable(manifest.dataset, manifest.has_fixations)
 
     def compare(self) -> list[ComparedData]:
@@ -53,16 +48,16 @@ class DataGate:
         return [_compared(step, folder, default) for step, folder in self.data.items()]
 
     def what_could_be_found(self) -> str:
-        """Say which gain over the current default this run could find (`gate.what_could_be_found`)."""
+        """Say which gain over the current default this run could find."""
         config, registry = self.evaluation, open_registry(self.registry)
         default, folder = registry.default(self.name), self._deciding
-        manifest = prepared_data.Manifest.load(folder)
+        manifest = Manifest.load(folder)
         if Provenance(vars(manifest)).is_sample:
             return ""
         n_seen = len(Seen.by(judge_of(default), []).among(folder))
         gain = default.facts.gain if default else None
         spread = gain.spread if gain and gain.metric == config.gate else None
-        return gate.what_could_be_found(config, manifest, n_seen, registry.next_decision(self.name), spread)
+        return what_could_be_found(config, manifest, n_seen, registry.next_decision(self.name), spread)
 
     def require(self, compared: Sequence[ComparedData]) -> tuple[list[str], list[str]]:
         """Return all that was found, and print it, and what of it holds a promotion.
@@ -116,7 +111,7 @@ def _compared(step: str, folder: str, default: Version | None) -> ComparedData:
         added = None
     decided_on = default.facts.decided_on if default else ""
     decided = step == ("test" if PreparedData.is_test_set(decided_on) else "finetune")
-    findings = data_check.ask_about(folder, judge_of(default), paired, decided)
+    findings = ask_about(folder, judge_of(default), paired, decided)
     return ComparedData(TITLES[step], manifest, now, last, added, absent, has_same_people, findings)
 
 
@@ -130,7 +125,7 @@ def _require_enough(config: DataGateConfig, data: ComparedData) -> None:
     )
     if not config.min_observers:
         return
-    median = statistics.FEATURES["observers"].shown(observers["quantiles"][2]) if observers else 0
+    median = FEATURES["observers"].shown(observers["quantiles"][2]) if observers else 0
     number = f"{median:.0f} observers of its median image" if observers else "observers that are not told apart"
     check(
         median >= config.min_observers,

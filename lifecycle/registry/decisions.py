@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from lifecycle.registry.state_files import LedgerEntry
 from lifecycle.registry.versions import Look, Version
-from trainer.evaluation.version_record import Lineage
+from trainer.evaluation import Lineage
 
 YEAR = datetime.timedelta(days=365)
 

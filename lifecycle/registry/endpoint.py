@@ -17,7 +17,15 @@ from typing import Any
 
 from lifecycle.registry.address import Address
 from lifecycle.registry.versions import OWNER, label
-from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex import (
+    TIMEOUT_S,
+    api_session,
+    brief_error,
+    parent_of,
+    retried,
+    service_address,
+    service_client,
+)
 from trainer.errors import AmbiguousError, GateError, MismatchError, NotFoundError, UserError, check
 
 SHIPPED_IMAGE = pathlib.Path(__file__).with_name("trial.jpg")
@@ -43,8 +51,7 @@ ABANDONED = datetime.timedelta(hours=3)
 def write_shipped_map(model: str, path: pathlib.Path) -> None:
     """Write the map that the model in a folder predicts for `SHIPPED_IMAGE`, in 8-bit grey levels, as PNG."""
     from trainer.pictures import read_picture
-    from trainer.prediction.heat import draw_grey
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction import Predictor, draw_grey
 
     image = read_picture(SHIPPED_IMAGE.read_bytes(), str(SHIPPED_IMAGE))
     draw_grey(Predictor(model, "float32").predict(image)).save(path, "PNG")
@@ -152,13 +159,13 @@ class Endpoints:
         title = f"{self.name}-{entry.version_id}-trial"
         trial = {"display_name": title, "labels": {**OWNER, TRIAL: label(self.name)}}
         _tell(f"trying version {entry.version_id} at an endpoint of its own, {title}, which takes minutes")
-        parent = vertex_api.parent_of(self.region)
+        parent = parent_of(self.region)
         created = self._client.create_endpoint(parent=parent, endpoint=trial).result(DEPLOY_S)
         try:
             one = {"min_replica_count": 1, "max_replica_count": 1}
             resources = {"machine_spec": machines["dedicated_resources"]["machine_spec"], **one}
             self._deploy(created.name, entry, {**machines, "dedicated_resources": resources}, {NEW: 100})
-            answer = vertex_api.retried(lambda: self._ask(created.name))
+            answer = retried(lambda: self._ask(created.name))
         finally:
             self._remove(created.name)
         if complaint := _complaint(answer, expected):
@@ -172,12 +179,10 @@ class Endpoints:
         from google.api_core import exceptions
 
         # As google-cloud-aiplatform does it: the client of the API would wrap the body into another JSON.
-        host = vertex_api.service_address(self.region, f"{self.region.location}-aiplatform")
+        host = service_address(self.region, f"{self.region.location}-aiplatform")
         image = base64.b64encode(SHIPPED_IMAGE.read_bytes()).decode()
         body = {"signature_name": "serve_bytes", "instances": [{"b64": image}]}
-        reply = vertex_api.api_session(self.region).post(
-            f"{host}/v1/{endpoint}:rawPredict", json=body, timeout=vertex_api.TIMEOUT_S
-        )
+        reply = api_session(self.region).post(f"{host}/v1/{endpoint}:rawPredict", json=body, timeout=TIMEOUT_S)
         if not reply.ok:
             raise exceptions.from_http_response(reply)  # type: ignore[no-untyped-call]
         try:
@@ -194,7 +199,7 @@ class Endpoints:
                 self._client.undeploy_model(endpoint=endpoint, deployed_model_id=deployed.id).result(DEPLOY_S)
             self._client.delete_endpoint(name=endpoint).result(DEPLOY_S)
         except GoogleAPIError as error:
-            _tell(f"warning: delete the endpoint {endpoint}, which costs money ({vertex_api.brief_error(error)})")
+            _tell(f"warning: delete the endpoint {endpoint}, which costs money ({brief_error(error)})")
 
     # === Requests ===
 
@@ -202,20 +207,18 @@ class Endpoints:
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import EndpointServiceClient
 
-        return vertex_api.service_client(EndpointServiceClient, self.region)
+        return service_client(EndpointServiceClient, self.region)
 
     def _list(self) -> list[Any]:
-        parent = vertex_api.parent_of(self.region)
-        return vertex_api.retried(
-            lambda: list(self._client.list_endpoints(parent=parent, timeout=vertex_api.TIMEOUT_S))
-        )
+        parent = parent_of(self.region)
+        return retried(lambda: list(self._client.list_endpoints(parent=parent, timeout=TIMEOUT_S)))
 
     def _get(self, endpoint: str) -> Any:
-        return vertex_api.retried(lambda: self._client.get_endpoint(name=endpoint, timeout=vertex_api.TIMEOUT_S))
+        return retried(lambda: self._client.get_endpoint(name=endpoint, timeout=TIMEOUT_S))
 
     def _update(self, endpoint: str, field: str, value: Mapping[str, Any]) -> None:
         request = {"endpoint": {"name": endpoint, field: value}, "update_mask": {"paths": [field]}}
-        vertex_api.retried(lambda: self._client.update_endpoint(request, timeout=vertex_api.TIMEOUT_S))
+        retried(lambda: self._client.update_endpoint(request, timeout=TIMEOUT_S))
 
     def _deploy(self, endpoint: str, entry: Any, machines: Mapping[str, Any], split: Mapping[str, int]) -> None:
         """Deploy a version. Either it gets its share of the traffic, or nothing changes."""

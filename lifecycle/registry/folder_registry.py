@@ -52,13 +52,19 @@ from lifecycle.registry.versions import (
     with_move,
 )
 from trainer.errors import ContentError, NotFoundError, PlaceError, check
-from trainer.evaluation.version_record import VersionRecord
-from trainer.io import files
-from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
-from trainer.models.registry_layout import ALIASES, PRETRAINED_VERSION, VERSION, version_numbers
-from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.buckets import ChangedObjectError
+from trainer.evaluation import VersionRecord
+from trainer.io import (
+    check_output_path,
+    is_taken,
+    read_limited,
+    remove_leftovers,
+    remove_path,
+    replacing,
+    write_json,
+)
+from trainer.models import ALIASES, CHALLENGER, DEFAULT, PRETRAINED_VERSION, REGISTRY, VERSION, version_numbers
+from trainer.network import ASSETS_EXTRA, ModelFolder
+from trainer.places import BucketPlace, ChangedObjectError
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
@@ -434,7 +440,7 @@ class LocalRegistry(NumberedRegistry):
         return read_in_folder(self.root / name, file)
 
     def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
-        with files.replacing(self.root / name / file) as partial:
+        with replacing(self.root / name / file) as partial:
             partial.write_text(text_of(change(self._read_json(name, file))))
 
     def _models(self, name: str) -> FilesByVersion:
@@ -449,7 +455,7 @@ class LocalRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
-        content = files.read_limited(path, remedy_of(version_dir))
+        content = read_limited(path, remedy_of(version_dir))
         return parse_record(content, str(path), version_dir)
 
     @contextmanager
@@ -460,7 +466,7 @@ class LocalRegistry(NumberedRegistry):
         folder.mkdir(parents=True, exist_ok=True)
         lock = _lock(folder / LOCK)
         try:
-            files.remove_leftovers(folder)
+            remove_leftovers(folder)
             yield
         finally:
             os.close(lock)
@@ -469,13 +475,13 @@ class LocalRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number = max(self._models(name), default=0) + 1
-        with files.replacing(self.root / name / str(number), last=RECORD) as partial:
+        with replacing(self.root / name / str(number), last=RECORD) as partial:
             shutil.copytree(ModelFolder(model).saved_model, partial)
             extra = partial / ASSETS_EXTRA
             extra.mkdir(exist_ok=True)
             for file in files_of(model, evaluation).values():
                 shutil.copy(file, extra)
-            files.write_json(extra / VERSION, dated({"version": number, **record}))
+            write_json(extra / VERSION, dated({"version": number, **record}))
         return number
 
     def _serve(self, name: str) -> None:
@@ -483,17 +489,17 @@ class LocalRegistry(NumberedRegistry):
         is_ours = number != str(PRETRAINED_VERSION)
         source = self.root / name / number if is_ours else exported_pretrained().saved_model
         served = self.root / name / SERVING
-        files.remove_leftovers(served)
-        if not files.is_taken(served / number):
-            with files.replacing(served / number, last=GRAPH) as partial:
+        remove_leftovers(served)
+        if not is_taken(served / number):
+            with replacing(served / number, last=GRAPH) as partial:
                 shutil.copytree(source, partial, ignore=shutil.ignore_patterns(ASSETS_EXTRA))
         for other in served.iterdir():
             if other.name != number:
-                files.remove_path(other, at_once=True)  # a server that starts now must not find half a version
+                remove_path(other, at_once=True)  # a server that starts now must not find half a version
 
     def _probe(self, name: str) -> None:
         folder = self.root / name
-        files.check_output_path(folder / ALIASES)
+        check_output_path(folder / ALIASES)
         if (folder / LOCK).exists():
             os.close(_lock(folder / LOCK))
 

@@ -14,22 +14,14 @@ from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
 from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import VertexRegion
-from trainer.data import prepared_data
-from trainer.data.prepared import PreparedData
+from lifecycle.vertex import VertexRegion, parent_of
+from trainer.data import Manifest, PreparedData
 from trainer.errors import NotFoundError, SettingError, check
-from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
-from trainer.evaluation.settings import EvaluateConfig
-from trainer.evaluation.version_record import Lineage
-from trainer.machine import package_version
-from trainer.models import model_names
-from trainer.models.find import find_model
-from trainer.models.model_names import PRETRAINED
-from trainer.models.provenance import Provenance
-from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
-from trainer.network.model_folder import ModelFolder
-from trainer.places.places import stored_at
+from trainer.evaluation import SHIPPED_MAP, EvaluateConfig, Evaluation, Lineage
+from trainer.machine import code_version
+from trainer.models import DEFAULT, PRETRAINED, PRETRAINED_VERSION, REGISTRY, Provenance, find_model, number_of
+from trainer.network import ModelFolder
+from trainer.places import stored_at
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""
@@ -65,7 +57,7 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     name, version = match.groups()
     registry = open_registry(location)
     versions = numbered(registry.versions(name))
-    shown = f"{location or model_names.REGISTRY}/{name}"
+    shown = f"{location or REGISTRY}/{name}"
     check(
         bool(versions),
         f"base_model_uri is {uri}, but {shown} has no version yet. Make the first with base_model_uri=pretrained",
@@ -83,7 +75,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
     """
     check(
         location.startswith("/") or Address.found(location) is not None or not stored_at(location).is_local,
-        f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
+        f"registry is {location or REGISTRY!r}, a folder that only one container has, and that is "
         "lost with it. Set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
         SettingError,
     )
@@ -104,7 +96,7 @@ def digest_of_inputs(*inputs: str) -> str:
     Runs with an equal digest make the same model, if a start that is a name in the registry was the same version.
     Lineage.UNKNOWN if the commit of the code is not known.
     """
-    code = package_version.code_version()
+    code = code_version()
     if "+" not in code or code.endswith("-dirty"):
         return Lineage.UNKNOWN
     return hashlib.sha256(json.dumps([code, *inputs]).encode()).hexdigest()
@@ -121,7 +113,7 @@ def version_made_of(inputs: str, base_version: str, registry: Registry, name: st
       version that was made of other data, or that a person made the default, is.
     """
     versions = registry.versions(name)
-    default = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
+    default = registry.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
     compared = {each.number: each.facts.compared_with for each in versions}
     opponents = {number: opponent for number, opponent in compared.items() if opponent is not None}
     lineages = {f"{name}@{each.number}": each.facts.lineage for each in versions}
@@ -163,12 +155,12 @@ def lineage_of(
         base_version: The version that it started from, such as `msinet@3`.
         region: Of a run on Vertex AI with a registry there, so that the console links a version with the run.
     """
-    job = {"pipeline_job": f"{vertex_api.parent_of(region)}/pipelineJobs/{run}"} if region else {}
-    manifests = {step: prepared_data.Manifest.load(folder) for step, folder in data.items()}
+    job = {"pipeline_job": f"{parent_of(region)}/pipelineJobs/{run}"} if region else {}
+    manifests = {step: Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
         "folder": folder_of(run, model),
-        "code_version": package_version.code_version(),
+        "code_version": code_version(),
         "inputs": inputs,
         "base_version": base_version,
         "data": {
@@ -219,7 +211,7 @@ def evaluate_candidate(
 
     Returns the evaluation, and the number of the default version.
     """
-    from trainer.evaluation.evaluate import evaluate_models
+    from trainer.evaluation import evaluate_models
 
     registry = open_registry(location)
     default, folders = registry.default(name), PreparedData.by_name(data)
@@ -252,7 +244,7 @@ def evaluate_candidate(
 def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.Path]) -> str:
     """The digest of what the comparison of a model depends on. Empty if what the model is made of is not known."""
     trained = ModelFolder(model).config("train the model again")
-    data = [prepared_data.Manifest.load(folder).fingerprint for folder in folders.values()]
+    data = [Manifest.load(folder).fingerprint for folder in folders.values()]
     digest = digest_of_inputs(
         json.dumps([dataclasses.asdict(config), trained.get("identity"), data], sort_keys=True)
     )
@@ -301,8 +293,8 @@ def register_model(
         "lineage": facts,
     }
     number, alias = registry.add(name, pathlib.Path(model), record, results.promote, compared_with, folder)
-    if results.promote and alias != model_names.DEFAULT:
-        current = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
+    if results.promote and alias != DEFAULT:
+        current = registry.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
         print(
             f"warning: another run has moved the default of model {name!r} from version {compared_with} to "
             f"{current} since this model was evaluated. Compare both, and if this one is better, run "

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from lifecycle.registry.address import Address, check_registry
 from trainer.errors import SettingError, check
-from trainer.models.model_names import MODEL_NAME, REGISTRY
-from trainer.places.places import stored_at
-from trainer.settings.fields import check_ranges, setting
+from trainer.models import MODEL_NAME, REGISTRY
+from trainer.places import stored_at
+from trainer.settings import check_ranges, setting
 
 
 @dataclasses.dataclass(frozen=True)

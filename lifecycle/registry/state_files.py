@@ -11,10 +11,9 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
-from trainer.io import files
-from trainer.models.registry_layout import ALIASES
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.buckets import ChangedObjectError
+from trainer.io import checked_json, parse_json, read_limited
+from trainer.models import ALIASES
+from trainer.places import BucketPlace, ChangedObjectError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,11 +73,11 @@ def parse(content: bytes | None, file: str, origin: str) -> Any:
     """
     remedy = REMEDIES[file]
     if file not in KINDS:
-        return files.parse_json(content, origin, remedy, dict[str, int]) if content is not None else {}
+        return parse_json(content, origin, remedy, dict[str, int]) if content is not None else {}
     if content is None:
         return []
-    entries = files.parse_json(content, origin, remedy, list[dict[str, Any]])
-    return [files.checked_json(entry, origin, remedy, KINDS[file]) for entry in entries]
+    entries = parse_json(content, origin, remedy, list[dict[str, Any]])
+    return [checked_json(entry, origin, remedy, KINDS[file]) for entry in entries]
 
 
 def text_of(value: Any) -> str:
@@ -92,7 +91,7 @@ def text_of(value: Any) -> str:
 def read_in_folder(folder: pathlib.Path, file: str) -> Any:
     """The content of a file of REMEDIES in a folder. Raises `ContentError` if it is damaged."""
     path = folder / file
-    content = files.read_limited(path, REMEDIES[file]) if path.exists() else None
+    content = read_limited(path, REMEDIES[file]) if path.exists() else None
     return parse(content, file, str(path))
 
 

@@ -5,10 +5,9 @@ No registry holds version 0, since the package has it: but not as a SavedModel, 
 
 import functools
 
-from trainer.io import files
-from trainer.models.find import find_model
-from trainer.models.model_names import PRETRAINED
-from trainer.network.model_folder import ModelFolder
+from trainer.io import folder_for_now
+from trainer.models import PRETRAINED, find_model
+from trainer.network import ModelFolder
 
 
 @functools.cache
@@ -18,12 +17,12 @@ def exported_pretrained() -> ModelFolder:
     It takes half a minute, once for each process. Raises `UserError` if it cannot be made, such as without
     TensorFlow.
     """
-    from trainer.machine.runtime import announce, load_tensorflow
+    from trainer.machine import announce, load_tensorflow
 
     announce(f"exporting {PRETRAINED}, which takes half a minute")
     load_tensorflow()
-    from trainer.network.export import Export
+    from trainer.network import Export
 
-    folder = ModelFolder(files.folder_for_now())
+    folder = ModelFolder(folder_for_now())
     Export(find_model(PRETRAINED)).saved_model(folder.saved_model)
     return folder

@@ -11,14 +11,11 @@ from typing import Any, Final, Protocol
 
 from lifecycle.registry.state_files import MoveEntry
 from trainer.errors import ContentError, check
-from trainer.evaluation.evaluation import Ending, Evaluation
-from trainer.evaluation.version_record import VersionRecord
-from trainer.io import files
-from trainer.models.model_names import PRETRAINED
-from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION
-from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.places import stored_at
+from trainer.evaluation import Ending, Evaluation, VersionRecord
+from trainer.io import parse_json
+from trainer.models import PRETRAINED, PRETRAINED_VERSION, VERSION
+from trainer.network import ASSETS_EXTRA, ModelFolder
+from trainer.places import BucketPlace, stored_at
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -285,7 +282,7 @@ def remedy_of(version_dir: str) -> str:
 
 def parse_record(content: bytes, origin: str, version_dir: str) -> dict[str, Any]:
     """Parse `version.json`, also the keys of other programs. Raises `ContentError` if it is damaged."""
-    record: dict[str, Any] = files.parse_json(content, origin, remedy_of(version_dir), dict[str, Any])
+    record: dict[str, Any] = parse_json(content, origin, remedy_of(version_dir), dict[str, Any])
     VersionRecord.of(record, origin, remedy_of(version_dir))
     return record
 

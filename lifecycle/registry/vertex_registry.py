@@ -55,18 +55,12 @@ from lifecycle.registry.versions import (
     recorded_moves,
     with_move,
 )
-from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex import TIMEOUT_S, brief_error, parent_of, reported_errors, retried, service_client
 from trainer.errors import AmbiguousError, MismatchError, NotFoundError, SettingError, UserError, check
-from trainer.evaluation.evaluation import SHIPPED_MAP
-from trainer.evaluation.version_record import VersionRecord
-from trainer.models.find import find_model
-from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
-from trainer.models.provenance import Provenance
-from trainer.models.registry_layout import PRETRAINED_VERSION
-from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.buckets import ChangedObjectError
-from trainer.places.places import stored_at
+from trainer.evaluation import SHIPPED_MAP, VersionRecord
+from trainer.models import CHALLENGER, DEFAULT, PRETRAINED, PRETRAINED_VERSION, Provenance, find_model
+from trainer.network import ASSETS_EXTRA, ModelFolder
+from trainer.places import BucketPlace, ChangedObjectError, stored_at
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel. The
@@ -98,8 +92,8 @@ class VertexRegistry(Address):
 
     def versions(self, name: str) -> list[Version]:
         """All versions of model `name`, oldest first. See `Registry.versions`."""
-        with vertex_api.reported_errors():
-            entries = _trained(vertex_api.retried(lambda: self._entries(name)))
+        with reported_errors():
+            entries = _trained(retried(lambda: self._entries(name)))
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, near=_home(entries)), entries))
         return [
@@ -109,13 +103,13 @@ class VertexRegistry(Address):
 
     def aliases(self, name: str) -> dict[str, int]:
         """The number of the version that each alias names, such as `{"default": 3}`. See `Registry.aliases`."""
-        with vertex_api.reported_errors():
-            return _aliases(vertex_api.retried(lambda: self._entries(name)))
+        with reported_errors():
+            return _aliases(retried(lambda: self._entries(name)))
 
     def default_moves(self, name: str) -> list[DefaultMove]:
         """The moves of the default, oldest first. See `Registry.default_moves`."""
-        with vertex_api.reported_errors():
-            home = _home(vertex_api.retried(lambda: self._entries(name)))
+        with reported_errors():
+            home = _home(retried(lambda: self._entries(name)))
         moves = recorded_moves(read_in_bucket(home, DEFAULTS)[0]) if home else []
         return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
@@ -126,8 +120,8 @@ class VertexRegistry(Address):
 
     def _default_version(self, name: str) -> Version | None:
         """The default version, or None. Nothing is downloaded."""
-        with vertex_api.reported_errors():
-            entries = vertex_api.retried(lambda: self._entries(name))
+        with reported_errors():
+            entries = retried(lambda: self._entries(name))
             entry = _default_of(entries)
             if entry is None:
                 return None
@@ -160,8 +154,8 @@ class VertexRegistry(Address):
         root = root_of(model, self.staging).join(name)
         uri = self._uri(f"{root}/{run}")
         version_dir = root.with_text(_address_of(uri))
-        with vertex_api.reported_errors():
-            entries = vertex_api.retried(lambda: self._entries(name))
+        with reported_errors():
+            entries = retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
             moves = self._unrecorded_moves(name, entries)
             if entry is None:
@@ -195,8 +189,8 @@ class VertexRegistry(Address):
     def _update_ledger(
         self, name: str, look: Look, change: Callable[[list[LedgerEntry]], list[LedgerEntry]]
     ) -> None:
-        with vertex_api.reported_errors():
-            home = _home(vertex_api.retried(lambda: self._entries(name)))
+        with reported_errors():
+            home = _home(retried(lambda: self._entries(name)))
         home = home or root_of(look.model, self.staging).join(name)  # where the first version will be
         update_in_bucket(home, DECISIONS, change)
 
@@ -205,16 +199,16 @@ class VertexRegistry(Address):
 
         Before the first version, decisions are known only if the registry's address has a folder for versions.
         """
-        with vertex_api.reported_errors():
-            home = _home(vertex_api.retried(lambda: self._entries(name)))
+        with reported_errors():
+            home = _home(retried(lambda: self._entries(name)))
         home = home or (BucketPlace.at(self.staging, "staging").join(name) if self.staging else None)
         ledger = read_in_bucket(home, DECISIONS)[0] if home else []
         return decisions.free_number(ledger, self.versions(name), datetime.datetime.now(datetime.UTC))
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`. See `Registry.set_alias`."""
-        with vertex_api.reported_errors():
-            entries = vertex_api.retried(lambda: self._entries(name))
+        with reported_errors():
+            entries = retried(lambda: self._entries(name))
             numbers = [int(entry.version_id) for entry in _trained(entries)]
             if numbers and alias == DEFAULT:
                 numbers.insert(0, PRETRAINED_VERSION)
@@ -231,7 +225,7 @@ class VertexRegistry(Address):
             # First the endpoint: if the version does not answer as it should, nothing has changed.
             self._move_endpoints(name, entries, version)
             if version == PRETRAINED_VERSION:
-                while default := _default_of(vertex_api.retried(lambda: self._entries(name))):
+                while default := _default_of(retried(lambda: self._entries(name))):
                     self._change_aliases(default, [UNPROMOTED])  # another run may have promoted one meanwhile
             else:
                 entry = _numbered(entries, version)
@@ -248,7 +242,7 @@ class VertexRegistry(Address):
         Example: `["default", "-challenger"]`.
         """
         resource = f"{_parent([entry])}@{entry.version_id}"
-        vertex_api.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes))
+        retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes))
 
     def _unrecorded_moves(self, name: str, entries: list[Any]) -> list[DefaultMove]:
         """The moves of the default before the first that is written down. None if one is."""
@@ -259,8 +253,8 @@ class VertexRegistry(Address):
 
     def serve_default(self, name: str) -> None:
         """Give the default all traffic of the endpoints that follow it. See `Registry.serve_default`."""
-        with vertex_api.reported_errors():
-            entries = vertex_api.retried(lambda: self._entries(name))
+        with reported_errors():
+            entries = retried(lambda: self._entries(name))
             default = _aliases(entries).get(DEFAULT, PRETRAINED_VERSION)
             check(
                 bool(entries) and self._move_endpoints(name, entries, default),
@@ -305,13 +299,13 @@ class VertexRegistry(Address):
 
     def check_endpoint(self, name: str, endpoint: str) -> Any:
         """The endpoint of this name or ID. Raises `UserError` unless it exists and has no model but `name`."""
-        with vertex_api.reported_errors():
-            return Endpoints(self, name).find(endpoint, vertex_api.retried(lambda: self._entries(name)))
+        with reported_errors():
+            return Endpoints(self, name).find(endpoint, retried(lambda: self._entries(name)))
 
     def follow(self, name: str, endpoint: str) -> str:
         """Let an endpoint, such as `demo`, follow the model's default from now on. Returns its resource name."""
         found = self.check_endpoint(name, endpoint)
-        with vertex_api.reported_errors():
+        with reported_errors():
             Endpoints(self, name).follow(found)
         return str(found.name)
 
@@ -321,8 +315,8 @@ class VertexRegistry(Address):
         Raises `UserError` if the version does not answer as in its evaluation. The endpoint is then as before.
         """
         followed = self.follow(name, endpoint)
-        with vertex_api.reported_errors():
-            entries = vertex_api.retried(lambda: self._entries(name))
+        with reported_errors():
+            entries = retried(lambda: self._entries(name))
             entry = _numbered(entries, version)
             Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
 
@@ -331,8 +325,8 @@ class VertexRegistry(Address):
 
         Example of a resource name: `projects/my-project/locations/us-central1/models/123@4`.
         """
-        with vertex_api.reported_errors():
-            resource = f"{_parent(vertex_api.retried(lambda: self._entries(name)))}@{number}"
+        with reported_errors():
+            resource = f"{_parent(retried(lambda: self._entries(name)))}@{number}"
         return f"https://{self.location}-aiplatform.googleapis.com/v1/{resource}", resource
 
     def check_writable(self, name: str) -> None:
@@ -350,13 +344,13 @@ class VertexRegistry(Address):
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import ModelServiceClient
 
-        return vertex_api.service_client(ModelServiceClient, self)
+        return service_client(ModelServiceClient, self)
 
     def _entries(self, name: str) -> list[Any]:
         """The versions of the only model with this display name, as the API describes them, oldest first."""
         client = self._client()
-        request = {"parent": vertex_api.parent_of(self), "filter": f'display_name="{name}"'}
-        models = list(client.list_models(request, timeout=vertex_api.TIMEOUT_S))
+        request = {"parent": parent_of(self), "filter": f'display_name="{name}"'}
+        models = list(client.list_models(request, timeout=TIMEOUT_S))
         names = ", ".join(sorted(model.name.partition("@")[0] for model in models))
         check(
             len(models) < 2,
@@ -372,11 +366,11 @@ class VertexRegistry(Address):
             f"{'='.join(*OWNER.items())}. Choose another model_name",
             MismatchError,
         )
-        versions = client.list_model_versions(name=names, timeout=vertex_api.TIMEOUT_S)
+        versions = client.list_model_versions(name=names, timeout=TIMEOUT_S)
         return sorted(versions, key=lambda entry: int(entry.version_id))
 
     def _upload(self, name: str, uri: str, record: VersionRecord, promote: bool, compared_with: int) -> Any:
-        entries = vertex_api.retried(lambda: self._entries(name))
+        entries = retried(lambda: self._entries(name))
         # Another run may have moved the default after this model was compared with it.
         is_better = promote and _aliases(entries).get(DEFAULT, PRETRAINED_VERSION) == compared_with
         challenger = [CHALLENGER] if entries else [CHALLENGER, UNPROMOTED]
@@ -392,13 +386,13 @@ class VertexRegistry(Address):
     def _send(self, name: str, uri: str, entries: list[Any], fields: Mapping[str, Any]) -> Any:
         """Upload the artifacts at `uri`, to the model that has `entries` if there are any. Returns the entry."""
         model = {"display_name": name, "artifact_uri": uri, "container_spec": self.container_spec, **fields}
-        request = {"parent": vertex_api.parent_of(self), "model": model}
+        request = {"parent": parent_of(self), "model": model}
         if entries:
             request["parent_model"] = _parent(entries)
         client = self._client()
-        uploaded = client.upload_model(request, timeout=vertex_api.TIMEOUT_S).result(UPLOAD_S)
+        uploaded = client.upload_model(request, timeout=TIMEOUT_S).result(UPLOAD_S)
         version = f"{uploaded.model}@{uploaded.model_version_id}"
-        return vertex_api.retried(lambda: client.get_model(name=version, timeout=vertex_api.TIMEOUT_S))
+        return retried(lambda: client.get_model(name=version, timeout=TIMEOUT_S))
 
     def _attach(self, entry: Any, record: VersionRecord) -> None:
         """Add one evaluation for each dataset to the version, unless it has that evaluation already.
@@ -420,7 +414,7 @@ class VertexRegistry(Address):
                 )
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
         except GoogleAPIError as error:
-            print(f"warning: Vertex AI has not all evaluations of this version ({vertex_api.brief_error(error)})")
+            print(f"warning: Vertex AI has not all evaluations of this version ({brief_error(error)})")
 
 
 @contextmanager

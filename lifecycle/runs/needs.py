@@ -19,16 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
 
-from lifecycle.machines.plan import TrainingPlan
-from lifecycle.registry.address import Address
+from lifecycle.machines import TrainingPlan
+from lifecycle.registry import Address
 from lifecycle.runs.parameters import Values
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import Api, UnansweredError, VertexRegion
-from trainer.datasets.table import DATASETS, Dataset
+from lifecycle.vertex import REPOSITORY, Api, UnansweredError, VertexRegion, brief_error
+from trainer.datasets import DATASETS, Dataset
 from trainer.errors import NotFoundError, check
-from trainer.places.abstract_place import Place, Stored
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.places import stored_at
+from trainer.places import BucketPlace, Place, Stored, stored_at
 
 THREADS = 8
 """Number of questions at the same time."""
@@ -87,7 +84,7 @@ def _answer(api: Api, need: Need) -> Finding:
     except UnansweredError as error:
         return Finding(State.UNKNOWN, f"{need.subject}: {error}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reply = f"the reply is not as Google documents it ({vertex_api.brief_error(error)})"
+        reply = f"the reply is not as Google documents it ({brief_error(error)})"
         return Finding(State.UNKNOWN, f"{need.subject}: {reply}")
 
 
@@ -311,7 +308,7 @@ class Image:
     def _tag_path(self) -> str:
         """Path of the image's tag in Artifact Registry's API. Empty if the image is elsewhere."""
         name, _, tag = self.name.rpartition(":")
-        parts = re.fullmatch(vertex_api.REPOSITORY, name)
+        parts = re.fullmatch(REPOSITORY, name)
         if parts is None or not parts[4]:
             return ""
         location, project, repository, package = parts.groups()

@@ -8,15 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from lifecycle.registry.address import Address
-from lifecycle.registry.register import open_registry
-from lifecycle.registry.versions import Registry, Version
+from lifecycle.registry import Address, Registry, Version, open_registry
 from lifecycle.runs import argo, webhook
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import Run
-from trainer.evaluation.evaluation import Ending
-from trainer.models.model_names import DEFAULT
-from trainer.models.registry_layout import PRETRAINED_VERSION
+from lifecycle.vertex import TIMEOUT_S, Run, reported_errors, retried, run_link, service_client
+from trainer.evaluation import Ending
+from trainer.models import DEFAULT, PRETRAINED_VERSION
 
 FAILED = "failed"
 JOB = r"projects/([^/]+)/locations/([^/]+)/pipelineJobs/([^/]+)"
@@ -146,7 +142,7 @@ def report_end(model: str, location: str, run: str, status: Any, secret: str, on
     """
     job = re.fullmatch(JOB, status.pipeline_job_resource_name or "")
     end = _end(model, location, run, status, job)
-    link = f": {vertex_api.run_link(Address(job[1], job[2]), job[3])}" if job else ""
+    link = f": {run_link(Address(job[1], job[2]), job[3])}" if job else ""
     print(f"{end.text}\nRun {run}{link}")
     if only_failures and not end.is_failure:
         return
@@ -190,9 +186,9 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
 def _failed_tasks(region: Address, name: str) -> dict[str, str]:
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
-    service = vertex_api.service_client(PipelineServiceClient, region)
-    with vertex_api.reported_errors():
-        job = vertex_api.retried(lambda: service.get_pipeline_job(name=name, timeout=vertex_api.TIMEOUT_S))
+    service = service_client(PipelineServiceClient, region)
+    with reported_errors():
+        job = retried(lambda: service.get_pipeline_job(name=name, timeout=TIMEOUT_S))
     return Run(job).failed_tasks
 
 

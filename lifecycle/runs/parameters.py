@@ -11,16 +11,15 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, Self, TypeVar
 
-from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.registry.settings import DataGateConfig, PipelineConfig
-from trainer.data.settings import SAMPLE, FetchConfig, HeldOutConfig
+from lifecycle.machines import AcceleratorConfig, JobConfig
+from lifecycle.registry import DataGateConfig, PipelineConfig
+from trainer.data import SAMPLE, FetchConfig, HeldOutConfig
 from trainer.errors import Checks, SettingError, UnknownNameError, check
-from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import author
-from trainer.models.model_names import NO_FILE, PRETRAINED
-from trainer.settings.fields import Value, as_type, brief_value, group_of
+from trainer.evaluation import EvaluateConfig
+from trainer.models import NO_FILE, PRETRAINED, is_author_weights
+from trainer.settings import Value, as_type, brief_value, group_of
 from trainer.texts import nearest
-from trainer.training.settings import TrainConfig
+from trainer.training import TrainConfig
 
 Config = TypeVar("Config")
 FINETUNE = "finetune"
@@ -252,7 +251,7 @@ class Values(dict[str, Value]):
         if self.get("evaluate_base"):
             base -= {name for name in base if PARAMETERS[name].config is FetchConfig}
         if uri != PRETRAINED and "@" not in uri:
-            base -= {"base_image_size"} if author.is_author_weights(uri) else {"base_image_size", "base_dataset"}
+            base -= {"base_image_size"} if is_author_weights(uri) else {"base_image_size", "base_dataset"}
         return {*base, "initial_weights"}
 
     @property

@@ -9,28 +9,27 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lifecycle.machines.plan import TrainingPlan
-from lifecycle.machines.settings import AcceleratorConfig, Target
-from lifecycle.registry.address import Address
-from lifecycle.registry.register import (
+from lifecycle.machines import AcceleratorConfig, Target, TrainingPlan
+from lifecycle.registry import (
+    Address,
+    PipelineConfig,
     check_shared,
     digest_of_inputs,
     open_registry,
     resolve_base_model,
     version_made_of,
 )
-from lifecycle.registry.settings import PipelineConfig
 from lifecycle.runs.needs import Image, PlannedRun, State, ask_all
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PARAMETERS, Values
 from lifecycle.runs.settled import settle
-from lifecycle.vertex import api as vertex_api
-from trainer.data.settings import FetchConfig, HeldOutConfig
+from lifecycle.vertex import TIMEOUT_S, Api, parent_of, reported_errors, service_client
+from trainer.data import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, NotFoundError, PlaceError, UserError, check
-from trainer.evaluation.settings import EvaluateConfig
-from trainer.machine import runtime
-from trainer.places.places import stored_at
-from trainer.settings.fields import Value
-from trainer.training.settings import TrainConfig
+from trainer.evaluation import EvaluateConfig
+from trainer.machine import has_own_users
+from trainer.places import stored_at
+from trainer.settings import Value
+from trainer.training import TrainConfig
 
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
 """Settings that a model depends on."""
@@ -159,13 +158,13 @@ def check_writable(checkpoint_dir: str) -> None:
 
 def _find_data(values: Values, checks: Checks) -> dict[str, str]:
     """The digest of the source of each dataset of DATA. Empty for a dataset that the run does not need."""
-    from trainer.data import fetch  # loads NumPy
+    from trainer.data import fingerprint_data  # loads NumPy
 
     digests = dict.fromkeys(DATA, "")
     for name, title in values.datasets.items():
         with checks.collect(title.lower()):
             config = values.data(name)
-            digests[name] = fetch.fingerprint_data(config.dataset, config.source, config.private_sources)
+            digests[name] = fingerprint_data(config.dataset, config.source, config.private_sources)
     return digests
 
 
@@ -180,7 +179,7 @@ class _Start(NamedTuple):
 
 def _find_start(values: Mapping[str, Value]) -> _Start:
     """The base model, or the digest of the initial weights. Raises `UserError` if they are not there."""
-    from trainer.models.weight_sources import WeightSource  # loads NumPy
+    from trainer.models import WeightSource  # loads NumPy
 
     if uri := str(values["base_model_uri"]):
         base_model, version = resolve_base_model(uri, str(values["registry"]))
@@ -195,7 +194,7 @@ def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:
     This pod cannot ask for the policy, so this is no error.
     """
     names = sorted({plan.accelerator.name for plan in plans.values() if plan.accelerator.image == "tpu"})
-    if names and runtime.has_own_users():
+    if names and has_own_users():
         print(
             f"note: root in this pod is nobody to its node (hostUsers is false). Trainings on {', '.join(names)} "
             "start only if you have applied docs/kubernetes/tpu-locked-memory.yaml, which sets hostUsers to true "
@@ -210,7 +209,7 @@ def _check_images(run: PlannedRun, checks: Checks) -> None:
     if address is None:
         return
     try:
-        api = vertex_api.Api(address)
+        api = Api(address)
     except UserError as error:
         print(f"images: {error}")
         return
@@ -231,21 +230,21 @@ def _join_experiment(region: Address, experiment: str, run: str) -> None:
     from google.api_core.exceptions import Conflict
     from google.cloud.aiplatform_v1 import MetadataServiceClient
 
-    store = f"{vertex_api.parent_of(region)}/metadataStores/default"
+    store = f"{parent_of(region)}/metadataStores/default"
     context = {
         "display_name": experiment,
         "schema_title": "system.Experiment",
         "schema_version": "0.0.1",
         "metadata": {"experiment_deleted": False},
     }
-    with vertex_api.reported_errors(f"experiment {experiment!r}"):
-        service = vertex_api.service_client(MetadataServiceClient, region)
+    with reported_errors(f"experiment {experiment!r}"):
+        service = service_client(MetadataServiceClient, region)
         request = {"parent": store, "context_id": experiment, "context": context}
         with contextlib.suppress(Conflict):
-            service.create_context(request, timeout=vertex_api.TIMEOUT_S)
+            service.create_context(request, timeout=TIMEOUT_S)
         children = [f"{store}/contexts/{run}"]
         service.add_context_children(
-            context=f"{store}/contexts/{experiment}", child_contexts=children, timeout=vertex_api.TIMEOUT_S
+            context=f"{store}/contexts/{experiment}", child_contexts=children, timeout=TIMEOUT_S
         )
 
 

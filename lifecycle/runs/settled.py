@@ -14,11 +14,16 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from lifecycle.machines.plan import DataSize, TrainingPlan, check_outside_pod, make_plan
-from lifecycle.machines.settings import AcceleratorConfig, JobConfig, TrainingSettings
-from lifecycle.registry.address import Address
-from lifecycle.registry.register import REGISTERED_NAME
-from lifecycle.registry.settings import DataGateConfig, PipelineConfig
+from lifecycle.machines import (
+    AcceleratorConfig,
+    DataSize,
+    JobConfig,
+    TrainingPlan,
+    TrainingSettings,
+    check_outside_pod,
+    make_plan,
+)
+from lifecycle.registry import REGISTERED_NAME, Address, DataGateConfig, PipelineConfig
 from lifecycle.runs.parameters import (
     FINETUNE,
     KEYWORDS,
@@ -28,17 +33,15 @@ from lifecycle.runs.parameters import (
     Values,
     parameter_name,
 )
-from trainer.data.settings import FetchConfig, HeldOutConfig
-from trainer.datasets.published_archives import Origin
-from trainer.datasets.table import Dataset
+from trainer.data import FetchConfig, HeldOutConfig
+from trainer.datasets import Dataset, Origin
 from trainer.errors import Checks, SettingError, UserError, check
-from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import author
-from trainer.models.model_names import CHALLENGER, DEFAULT
-from trainer.places.places import source_places, stored_at
-from trainer.settings.fields import Value
+from trainer.evaluation import EvaluateConfig
+from trainer.models import AUTHOR_WEIGHTS, CHALLENGER, DEFAULT
+from trainer.places import source_places, stored_at
+from trainer.settings import Value
 from trainer.texts import nearest
-from trainer.training.settings import TrainConfig
+from trainer.training import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +225,7 @@ def _check_addresses(platform: str, values: Values) -> None:
                 continue
             known = [word for word in words if word]
             if name in ("base_model_uri", "initial_weights"):
-                known += author.AUTHOR_WEIGHTS
+                known += AUTHOR_WEIGHTS
             if name == "base_model_uri":
                 known += [f"{values['model_name']}@{alias}" for alias in (DEFAULT, CHALLENGER)]
             with checks.collect():

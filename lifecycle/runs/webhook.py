@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex import TIMEOUT_S, VertexRegion, api_session, reported_errors, service_address
 from trainer.errors import UserError
 
 WEBHOOK_VARIABLE = "MSINET_WEBHOOK"
@@ -55,14 +55,14 @@ def _post(text: str, address: Callable[[], str], limit_s: float) -> str:
     return wrong
 
 
-def read_secret(name: str, region: vertex_api.VertexRegion) -> str:
+def read_secret(name: str, region: VertexRegion) -> str:
     """The content of a secret of Secret Manager. Raises `UserError` if it cannot be read.
 
     Example: `projects/p/secrets/hook` names its latest version, `projects/p/secrets/hook/versions/2` another.
     """
     version = name if "/versions/" in name else f"{name}/versions/latest"
-    with vertex_api.reported_errors(name):
-        url = f"{vertex_api.service_address(region, 'secretmanager')}/v1/{version}:access"
-        reply = vertex_api.api_session(region).get(url, timeout=vertex_api.TIMEOUT_S)
+    with reported_errors(name):
+        url = f"{service_address(region, 'secretmanager')}/v1/{version}:access"
+        reply = api_session(region).get(url, timeout=TIMEOUT_S)
         reply.raise_for_status()
     return base64.b64decode(reply.json()["payload"]["data"]).decode()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from trainer.errors import SettingError, UnreachableError, check
-from trainer.places.buckets import LOGIN
+from trainer.places import LOGIN
 
 TRUSTED = (
     r"(?:https://)?(?:[a-z0-9-]+\.)+googleapis\.com(?::443)?/?"

@@ -14,19 +14,15 @@ afterwards have the file too. --target local measures this machine, which `plan`
 import argparse
 from collections.abc import Sequence
 
-from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import DataSize, TrainingPlan
-from lifecycle.machines.settings import AcceleratorConfig
+from lifecycle.machines import AcceleratorConfig, DataSize, Measurement, TrainingPlan
 from pipeline.commands.parameter_flags import add_environment, confirmed
-from pipeline.graph import accelerator_table
-from pipeline.graph.environment import load_environment
-from pipeline.vertex.benchmark import Benchmark, BenchmarkJob, measure_on_vertex
-from trainer.data.settings import FetchConfig
+from pipeline.graph import compare_accelerators, load_environment
+from pipeline.vertex import Benchmark, BenchmarkJob, measure_on_vertex
+from trainer.data import FetchConfig
 from trainer.errors import SettingError, check
-from trainer.settings.flags import Parser, add_settings, settings_of
+from trainer.settings import Parser, add_settings, settings_of
 from trainer.texts import format_duration
-from trainer.training.accelerators import Accelerator, Estimate
-from trainer.training.settings import TrainConfig
+from trainer.training import Accelerator, Estimate, TrainConfig
 
 HELP = "measure accelerators, or this machine, for better plans"
 TARGETS = ("vertex", "local")
@@ -72,7 +68,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     names = [Accelerator.named(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()]
     check(bool(names), "--accelerators is empty. Name some, such as l4,v5e-1,a100", SettingError)
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
-    compared = accelerator_table.compare_accelerators(machines, training, data, location=environment.location)
+    compared = compare_accelerators(machines, training, data, location=environment.location)
     plans = {name: made for name in names if isinstance(made := compared[name], TrainingPlan)}
     missing = {name: made for name in names if isinstance(made := compared[name], str)}
     jobs = [BenchmarkJob(made, parsed.steps) for made in plans.values()]

@@ -14,12 +14,11 @@ import re
 import tempfile
 from collections.abc import Sequence
 
-from lifecycle.runs.settled import validate_values
+from lifecycle.runs import validate_values
 from pipeline.commands.parameter_flags import add_parameters, passed_parameters
-from pipeline.graph import compiled
-from pipeline.graph.environment import Environment, layered_values, load_environment
+from pipeline.graph import Environment, layered_values, load_environment, write_components, write_pipeline
 from trainer.errors import ContentError, NotFoundError, SettingError, check, check_choice
-from trainer.settings.flags import Parser
+from trainer.settings import Parser
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}
@@ -63,7 +62,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             check_pipeline(environment, output)
             print(f"{output} is up to date")
         else:
-            compiled.write_pipeline(environment, output)
+            write_pipeline(environment, output)
             print(f"wrote {output}")
     if not (parsed.env or parsed.target or parsed.output):
         _compile_components(parsed.check)
@@ -76,7 +75,7 @@ def _compile_components(is_check: bool) -> None:
         _check_components(environment, folder)
         print(f"{folder}/*.yaml are up to date")
         return
-    for path in compiled.write_components(environment, folder):
+    for path in write_components(environment, folder):
         print(f"wrote {path}")
 
 
@@ -86,7 +85,7 @@ def _compile_components(is_check: bool) -> None:
 def _check_components(environment: Environment, folder: pathlib.Path) -> None:
     """Raise `UserError` with the difference if a file in `folder` is not what its task compiles to."""
     with tempfile.TemporaryDirectory() as temporary:
-        for path in compiled.write_components(environment, pathlib.Path(temporary)):
+        for path in write_components(environment, pathlib.Path(temporary)):
             _check_golden(folder / path.name, path)
 
 
@@ -94,7 +93,7 @@ def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
     """Raise `UserError` with the difference if `golden` is not the pipeline that the code compiles to."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        compiled.write_pipeline(environment, path)
+        write_pipeline(environment, path)
         _check_golden(golden, path)
 
 

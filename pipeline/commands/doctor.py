@@ -16,11 +16,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from lifecycle.runs.needs import Finding, State
+from lifecycle.runs import Finding, State
 from pipeline.commands.parameter_flags import add_environment, add_parameters, confirmed, passed_parameters
-from pipeline.graph.environment import load_environment
-from pipeline.vertex.doctor import ExaminedRun
-from trainer.settings.flags import Parser
+from pipeline.graph import load_environment
+from pipeline.vertex import ExaminedRun
+from trainer.settings import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
 

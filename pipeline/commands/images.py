@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment
-from pipeline.graph.environment import COMMON_IMAGES, IMAGE_KINDS, Environment, load_environment
+from pipeline.graph import COMMON_IMAGES, IMAGE_KINDS, Environment, load_environment
 from trainer.errors import MismatchError, NotFoundError, PlaceError, SettingError, check, check_choice
 
 HELP = "build the images on Cloud Build and publish the template"

@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from lifecycle.runs.parameters import PARAMETERS, Values
+from lifecycle.runs import PARAMETERS, Values
 from trainer.errors import AmbiguousError, UnknownNameError, check
-from trainer.settings.flags import Parser, add_flag
+from trainer.settings import Parser, add_flag
 
 
 def add_environment(parser: argparse.ArgumentParser, default: str = "vertex") -> None:

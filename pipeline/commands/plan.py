@@ -15,17 +15,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
-from lifecycle.machines.settings import AcceleratorConfig
-from pipeline.graph import accelerator_table
-from trainer.data.settings import FetchConfig
-from trainer.datasets.table import Dataset
+from lifecycle.machines import AcceleratorConfig, DataSize, Measurement, TrainingPlan, make_plan
+from pipeline.graph import check_region, compare_accelerators, known_regions
+from trainer.data import FetchConfig
+from trainer.datasets import Dataset
 from trainer.errors import SettingError, check
-from trainer.settings.flags import Parser, add_settings, settings_of
+from trainer.settings import Parser, add_settings, settings_of
 from trainer.texts import format_duration, nearest
-from trainer.training.accelerators import ACCELERATORS, Accelerator, Estimate
-from trainer.training.settings import TrainConfig
+from trainer.training import ACCELERATORS, Accelerator, Estimate, TrainConfig
 
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")
@@ -53,7 +50,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    accelerator_table.check_region(parsed.location)
+    check_region(parsed.location)
     console = Console()
     training, fetched = settings_of(TrainConfig, parsed), settings_of(FetchConfig, parsed)
     data = DataSize.of(fetched)
@@ -64,7 +61,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         console.print(Markdown(chosen.markdown(chosen.timeout(0))))
         return 0
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
-    compared = accelerator_table.compare_accelerators(machines, training, data, location=parsed.location)
+    compared = compare_accelerators(machines, training, data, location=parsed.location)
     plans = {name: entry for name, entry in compared.items() if isinstance(entry, TrainingPlan)}
     reasons = {name: str(why) for name, why in compared.items() if name not in plans}
     check(len(set(reasons.values())) != 1 or bool(plans), next(iter(reasons.values()), ""), SettingError)
@@ -84,7 +81,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {Accelerator.PRICE_REGION}. Prices of {parsed.location} differ.")
     console.print(*notes, style="dim")
-    known = accelerator_table.known_regions()
+    known = known_regions()
     if parsed.location and parsed.location not in known:
         near = nearest(parsed.location, known)
         print(f"warning: no accelerator in {parsed.location}. Check that it is a region{near}", file=sys.stderr)

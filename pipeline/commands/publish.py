@@ -9,8 +9,7 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment
-from pipeline.graph import compiled
-from pipeline.graph.environment import load_environment
+from pipeline.graph import load_environment, publish
 
 HELP = "upload the compiled pipeline to Artifact Registry"
 
@@ -22,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
-    address, *components = compiled.publish(environment, parsed.tag or ("latest",))
+    address, *components = publish(environment, parsed.tag or ("latest",))
     print("\n".join([address, *components]))
     print(f"Submit it with: python -m pipeline submit --env {parsed.env} --template {address}")
     return 0

@@ -22,19 +22,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lifecycle.registry.register import open_registry
-from lifecycle.registry.settings import PipelineConfig
-from lifecycle.registry.versions import DefaultMove, Version, numbered
-from lifecycle.registry.vertex_registry import VertexRegistry
-from trainer.data.prepared_data import SPLIT_NAMES
+from lifecycle.registry import DefaultMove, PipelineConfig, Version, VertexRegistry, numbered, open_registry
+from trainer.data import SPLIT_NAMES
 from trainer.errors import NotFoundError, SettingError, UsageError, check
-from trainer.evaluation.version_record import Lineage
-from trainer.metrics.metric_table import METRICS
-from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
-from trainer.models.provenance import Provenance
-from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
-from trainer.reports import version_summary
-from trainer.settings.flags import Parser, add_settings, settings_of
+from trainer.evaluation import Lineage
+from trainer.metrics import METRICS
+from trainer.models import DEFAULT, PRETRAINED, PRETRAINED_VERSION, REGISTRY, Provenance, number_of
+from trainer.reports import short_gain, summary_lines
+from trainer.settings import Parser, add_settings, settings_of
 from trainer.texts import printable
 
 HELP = "list model versions, show one, draw their history, set the default, or give it all traffic"
@@ -112,20 +107,20 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _write_history(name: str, place: str, versions: Sequence[Version], moves: Sequence[DefaultMove]) -> None:
     """Write the page of a registry into the working directory, and print its path."""
-    from trainer.reports import history_page
+    from trainer.reports import HistoryEntry, HistoryMove, write_history
 
     path = pathlib.Path(f"{name}_history.html")
     entries = [
-        history_page.HistoryEntry(each.number, each.created, each.end, each.facts, each.what_followed(moves))
+        HistoryEntry(each.number, each.created, each.end, each.facts, each.what_followed(moves))
         for each in versions
         if each.number != PRETRAINED_VERSION
     ]
-    history_page.write_history(
+    write_history(
         path,
         name,
         place,
         entries,
-        [history_page.HistoryMove(each.since, each.version, each.by_person) for each in moves],
+        [HistoryMove(each.since, each.version, each.by_person) for each in moves],
     )
     print(path.absolute())
 
@@ -162,7 +157,7 @@ def version_facts(
         "Data": ", ".join(_data(step, lineage) for step in lineage.data),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.reason.replace(BECOMES, BECAME, 1),
-        **version_summary.summary_lines(record),
+        **summary_lines(record),
         "Since": version.what_followed(moves),
         "Code": lineage.code_version,
         "Run": lineage.run,
@@ -200,7 +195,7 @@ def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[De
         f"{name}@{version.number}",
         printable((record.created or UNKNOWN)[:10]),
         printable(", ".join(Provenance(version.model_config).datasets)) or UNKNOWN,
-        version_summary.short_gain(record) or UNKNOWN,
+        short_gain(record) or UNKNOWN,
         UNKNOWN if record.compared_with is None else str(record.compared_with),
         printable(f"{end} !" if record.findings else end),
         ", ".join(aliases) or UNKNOWN,

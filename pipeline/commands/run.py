@@ -17,7 +17,7 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment, add_parameters, passed_parameters
-from trainer.settings.flags import Parser
+from trainer.settings import Parser
 
 HELP = "run the pipeline on this machine"
 
@@ -38,8 +38,7 @@ def configure(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
 
-    from pipeline.local.run import execute_run
-    from pipeline.local.run_folder import prepare_run
+    from pipeline.local import execute_run, prepare_run
 
     passed = passed_parameters(parsed, assignments)
     return execute_run(prepare_run(parsed.env, parsed.run_dir, parsed.resume, passed), Console())

@@ -13,18 +13,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lifecycle.registry.register import open_registry
-from lifecycle.registry.versions import Version
-from lifecycle.runs.outcome import End
-from lifecycle.vertex.run import Run, state_of
+from lifecycle.registry import Version, open_registry
+from lifecycle.runs import End
+from lifecycle.vertex import Run, state_of
 from pipeline.commands.parameter_flags import add_environment
-from pipeline.graph.compiled import Template
-from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
-from pipeline.vertex import runs
-from pipeline.vertex.runs import SentRun
+from pipeline.graph import PIPELINE_NAME, Environment, Template, load_environment
+from pipeline.vertex import SentRun, latest_runs, lines_of_run
 from trainer.errors import NotFoundError, SettingError, UserError, check
-from trainer.evaluation.run_folders import RunFolder
-from trainer.reports import version_summary
+from trainer.evaluation import RunFolder
+from trainer.reports import summary_lines
 from trainer.texts import printable
 
 HELP = "list, show or cancel runs on Vertex AI"
@@ -67,7 +64,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment.require_target("vertex")
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}. It must be at least 1", SettingError)
-        for job in runs.latest_runs(environment, PIPELINE_NAME, parsed.limit):
+        for job in latest_runs(environment, PIPELINE_NAME, parsed.limit):
             print(_line(job))
         return 0
     if parsed.action == "cancel":
@@ -79,7 +76,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.run:
         run = parsed.run
     else:
-        jobs = runs.latest_runs(environment, PIPELINE_NAME, 1)
+        jobs = latest_runs(environment, PIPELINE_NAME, 1)
         check(
             bool(jobs),
             f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}",
@@ -92,7 +89,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.wait:
         return sent.follow()
     print(f"State:   {shown_run.state}\nCreated: {shown_run.job.create_time:%Y-%m-%d %H:%M} UTC")
-    for line in runs.lines_of_run(shown_run):
+    for line in lines_of_run(shown_run):
         print(line)
     if shown_run.has_failed:
         print("\n".join(shown_run.failures))
@@ -122,7 +119,7 @@ class _End(NamedTuple):
 
 def _local_ends() -> Iterator[_End]:
     """How each run of this machine ended, the latest first."""
-    from pipeline.local.run_folder import RUNS
+    from pipeline.local import RUNS
 
     ends = []
     for each in RunFolder.below(RUNS):
@@ -143,7 +140,7 @@ def _vertex_ends(environment: Environment) -> Iterator[_End]:
     """How the last runs on Vertex AI ended, the latest first."""
     environment.require_target("vertex")
     versions = functools.cache(_versions)
-    for listed in runs.latest_runs(environment, PIPELINE_NAME, 2 * SUMMARY):
+    for listed in latest_runs(environment, PIPELINE_NAME, 2 * SUMMARY):
         if Run(listed).has_ended:
             run = listed.name.rpartition("/")[2]
             result, why = _result(Run(SentRun(environment, run).find()), run, versions)
@@ -155,7 +152,7 @@ def _versions(location: str, name: str) -> list[Version]:
 
 
 def _why(version: Version) -> list[str]:
-    lines = version_summary.summary_lines(version.facts).items()
+    lines = summary_lines(version.facts).items()
     return [printable(f"{f'{name}:':<9}{text}") for name, text in lines]
 
 

@@ -14,14 +14,20 @@ import datetime
 import pathlib
 from collections.abc import Collection, Sequence
 
-from lifecycle.vertex.run import state_of
+from lifecycle.vertex import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
-from pipeline.graph.environment import Environment, load_environment
-from pipeline.vertex.runs import parameter_lines
-from pipeline.vertex.schedule import Schedule, SchedulePlan, schedules_of_same_model
-from pipeline.vertex.schedule_files import ScheduleChange, compare_schedules, read_schedules
+from pipeline.graph import Environment, load_environment
+from pipeline.vertex import (
+    Schedule,
+    ScheduleChange,
+    SchedulePlan,
+    compare_schedules,
+    parameter_lines,
+    read_schedules,
+    schedules_of_same_model,
+)
 from trainer.errors import AmbiguousError, NotFoundError, SettingError, UsageError, check
-from trainer.settings.flags import Parser
+from trainer.settings import Parser
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("apply", "list", "show", "pause", "resume", "delete")

@@ -16,13 +16,12 @@ import json
 import sys
 from collections.abc import Sequence
 
-from lifecycle.vertex.run import titles_of
+from lifecycle.vertex import titles_of
 from pipeline.commands.parameter_flags import add_environment, add_parameters, add_template, passed_parameters
-from pipeline.graph.environment import load_environment
-from pipeline.vertex.runs import SentRun
-from pipeline.vertex.submit import Submission
+from pipeline.graph import load_environment
+from pipeline.vertex import SentRun, Submission
 from trainer.errors import SettingError, UnreachableError, UserError, check
-from trainer.settings.flags import Parser
+from trainer.settings import Parser
 
 HELP = "start a run on Vertex AI"
 FAILED = 1

@@ -15,9 +15,9 @@ import pathlib
 from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment, confirmed
-from pipeline.graph.environment import load_environment
+from pipeline.graph import load_environment
 from trainer.errors import MismatchError, SettingError, check
-from trainer.settings.flags import Parser
+from trainer.settings import Parser
 
 HELP = "search for the best settings of a training"
 FOLDER = pathlib.Path("sweeps")
@@ -49,10 +49,8 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.local.run import locked_run
-    from pipeline.sweep.local import describe_here, run_here
-    from pipeline.sweep.space import read_sweep
-    from pipeline.sweep.vertex import StartedSweep, describe_on_vertex
+    from pipeline.local import locked_run
+    from pipeline.sweep import StartedSweep, describe_here, describe_on_vertex, read_sweep, run_here
 
     check(parsed.trials >= 1, f"trials is {parsed.trials}. It must be at least 1", SettingError)
     check(

@@ -1,1 +1,21 @@
 """The pipeline: its tasks and arrows, its form, environments and compiled files. Nothing is run or sent here."""
+
+from trainer.doors import opened
+
+__all__ = [
+    "COMMON_IMAGES",  # images that every run needs
+    "IMAGE_KINDS",  # the kinds of images
+    "PIPELINE_NAME",  # the name of our pipeline
+    "Environment",  # where and how pipelines run
+    "Template",  # a compiled pipeline in a file or a repository
+    "check_region",  # refuses a region that has another syntax
+    "compare_accelerators",  # the table that `plan` prints
+    "known_regions",  # the regions with accelerators
+    "layered_values",  # the parameters of several layers as one
+    "load_environment",  # reads an environment's file
+    "pipeline_for",  # the pipeline function for an environment
+    "publish",  # uploads the compiled pipeline to a repository
+    "write_components",  # writes the compiled tasks
+    "write_pipeline",  # writes the compiled pipeline
+]
+__getattr__ = opened(__name__, __file__)

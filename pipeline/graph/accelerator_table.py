@@ -4,12 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
-from lifecycle.machines.settings import AcceleratorConfig
+from lifecycle.machines import AcceleratorConfig, DataSize, TrainingPlan, make_plan
 from trainer.errors import SettingError, UserError, check
 from trainer.texts import nearest
-from trainer.training.accelerators import ACCELERATORS
-from trainer.training.settings import TrainConfig
+from trainer.training import ACCELERATORS, TrainConfig
 
 
 def check_region(location: str) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
-from lifecycle.runs.parameters import Values
-from lifecycle.vertex import api as vertex_api
+from lifecycle.runs import Values
+from lifecycle.vertex import brief_error, reported_errors
 from pipeline.graph.environment import Environment
 from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice
-from trainer.io.files import read_yaml, replacing
-from trainer.settings.fields import as_type
+from trainer.io import read_yaml, replacing
+from trainer.settings import as_type
 from trainer.texts import nearest
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
@@ -204,7 +204,7 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
         write_pipeline(environment, path)
-        with vertex_api.reported_errors():
+        with reported_errors():
             client = registry_client(environment.template_repository)
             addresses = []
             for file in (path, *write_components(environment, path.parent)):
@@ -225,7 +225,7 @@ def _download(environment: Environment, address: str, path: pathlib.Path) -> Non
     if parts is None:
         # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
         raise SettingError(f"template {address} does not name one version. {WRITE_VERSION}")
-    with vertex_api.reported_errors():
+    with reported_errors():
         client = registry_client(address.removesuffix(f"/{parts['package']}/{parts['version']}"))
         client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
 
@@ -238,6 +238,6 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
         assert spec["pipelineInfo"]["name"]
     except (AssertionError, TypeError, KeyError) as error:
         raise ContentError(
-            f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief_error(error)}). {remedy}"
+            f"{source} is not a pipeline compiled for Vertex AI ({brief_error(error)}). {remedy}"
         ) from None
     return dict(spec)

@@ -55,8 +55,7 @@ from components.plan_training import plan_training
 from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
-from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS, STEPS
-from lifecycle.runs.webhook import WEBHOOK_VARIABLE
+from lifecycle.runs import CONSOLE_FIELDS, SETTINGS, STEPS, WEBHOOK_VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered_values
 from pipeline.graph.form import docstring, signature
 

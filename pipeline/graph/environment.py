@@ -16,20 +16,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
-from lifecycle.machines.plan import check_outside_pod
-from lifecycle.registry.versions import OWNER
-from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
-from lifecycle.runs.webhook import WEBHOOK_VARIABLE
-from lifecycle.vertex.api import check_api_address
+from lifecycle.machines import check_outside_pod
+from lifecycle.registry import OWNER
+from lifecycle.runs import PARAMETERS, STEPS, WEBHOOK_VARIABLE, Values
+from lifecycle.vertex import check_api_address
 from pipeline.graph.accelerator_table import check_region
-from trainer.data.settings import SAMPLE
+from trainer.data import SAMPLE
 from trainer.errors import MismatchError, SettingError, UnknownNameError, UserError, check, check_choice
-from trainer.io.files import read_toml
-from trainer.places.places import stored_at
-from trainer.settings.fields import Value
+from trainer.io import read_toml
+from trainer.places import stored_at
+from trainer.settings import Value
 from trainer.texts import nearest
-from trainer.training.recipes import RECIPES
-from trainer.training.settings import TrainConfig
+from trainer.training import RECIPES, TrainConfig
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")

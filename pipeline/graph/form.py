@@ -7,16 +7,14 @@ It has neither the commands nor the files of this project, so the texts are for 
 import inspect
 from collections.abc import Mapping
 
-from lifecycle.machines.plan import DataSize, TrainingPlan
-from lifecycle.runs.parameters import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Values
+from lifecycle.machines import DataSize, TrainingPlan
+from lifecycle.runs import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Values
 from pipeline.graph.accelerator_table import compare_accelerators
-from trainer.datasets.table import DATASETS
-from trainer.metrics.metric_table import DECIDING, DENSITY, metrics_that_need
-from trainer.settings.fields import Value
+from trainer.datasets import DATASETS
+from trainer.metrics import DECIDING, DENSITY, metrics_that_need
+from trainer.settings import Value
 from trainer.texts import format_duration
-from trainer.training.accelerators import ACCELERATORS, PROVISIONING
-from trainer.training.recipes import RECIPES
-from trainer.training.settings import TrainConfig
+from trainer.training import ACCELERATORS, PROVISIONING, RECIPES, TrainConfig
 
 USUAL = ("t4", "l4", "a100", "h100", "v5e-1", "v5e-4", "cpu")
 """The most usual accelerators."""

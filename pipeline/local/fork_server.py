@@ -20,7 +20,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple
 
 from trainer.errors import installed
-from trainer.machine.runtime import is_for_tpu, load_tensorflow
+from trainer.machine import is_for_tpu, load_tensorflow
 
 
 class _Task(NamedTuple):

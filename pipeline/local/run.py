@@ -27,19 +27,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lifecycle.registry.address import Address
-from lifecycle.registry.register import open_registry
-from lifecycle.runs.outcome import End
-from lifecycle.runs.webhook import WEBHOOK_VARIABLE
+from lifecycle.registry import Address, open_registry
+from lifecycle.runs import WEBHOOK_VARIABLE, End
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from trainer.errors import ConflictError, NotFoundError, UserError
-from trainer.evaluation.evaluation import Evaluation
-from trainer.io import files
-from trainer.models import model_names
-from trainer.models.provenance import Provenance
-from trainer.network import model_folder
-from trainer.places.queries import Queries
+from trainer.evaluation import Evaluation
+from trainer.io import read_json, temporary_folder
+from trainer.models import DEFAULT, MODEL_NAME, Provenance
+from trainer.network import EVALUATION
+from trainer.places import Queries
 from trainer.texts import format_duration, now, visible
 
 LOG = "log.txt"
@@ -115,7 +112,7 @@ def _run_worker(run: Run, progress: "RunProgress") -> int:
     mode = 0o600 if run.queries else 0o666
     # kfp leaves a folder in the temporary folder for each task.
     with (
-        files.temporary_folder() as temporary,
+        temporary_folder() as temporary,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -317,7 +314,7 @@ def _print_end(run: Run, console: Console) -> int:
     registry = str(run.parameters.get("registry", ""))
     evaluation = _evaluation(run)
     is_sample = evaluation is not None and Provenance(evaluation.model_configs.get("candidate")).is_sample
-    if not registry and (run.model_name, alias, is_sample) == (model_names.MODEL_NAME, model_names.DEFAULT, False):
+    if not registry and (run.model_name, alias, is_sample) == (MODEL_NAME, DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not Address.found(registry):
         prefix = f"{registry.rstrip('/')}/" if registry else ""
@@ -352,7 +349,7 @@ def _returned(run: Run, task: str) -> dict[str, Any] | None:
     path = run.output(task, "executor_output.json")
     if path is None:
         return None
-    record: run_folder.TaskRecord = files.read_json(path, "run the pipeline again", run_folder.TaskRecord)
+    record: run_folder.TaskRecord = read_json(path, "run the pipeline again", run_folder.TaskRecord)
     return record["parameterValues"]
 
 
@@ -384,7 +381,7 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
 
 def _evaluation(run: Run) -> Evaluation | None:
     """The evaluation of the run, if there is one."""
-    path = run.output("evaluate-model", f"evaluation/{model_folder.EVALUATION}")
+    path = run.output("evaluate-model", f"evaluation/{EVALUATION}")
     return Evaluation.read(path.parent, "run the pipeline again") if path else None
 
 
@@ -393,7 +390,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = _evaluation(run)
     if evaluation is None:
         return False
-    from trainer.reports.terminal import print_evaluation
+    from trainer.reports import print_evaluation
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
@@ -405,7 +402,7 @@ def print_stopped(run: Run, progress: RunProgress, status: int, console: Console
     resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
     if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
-        from trainer.reports.report import write_report
+        from trainer.reports import write_report
 
         # The report was written before the registration, which did not run.
         write_report(evaluation, report, registers=False)

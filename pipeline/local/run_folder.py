@@ -11,26 +11,20 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from lifecycle.registry.address import Address
-from lifecycle.registry.register import REGISTERED_NAME, open_registry, resolve_base_model
-from lifecycle.registry.vertex_registry import VertexRegistry
-from lifecycle.runs.parameters import KEYWORDS, PARAMETERS, STEPS, Values
-from lifecycle.runs.settled import settle
-from pipeline.graph.environment import layered_values, load_environment
-from trainer.data import prepared_data
-from trainer.data.settings import SAMPLE
+from lifecycle.registry import REGISTERED_NAME, Address, VertexRegistry, open_registry, resolve_base_model
+from lifecycle.runs import KEYWORDS, PARAMETERS, STEPS, Values, settle
+from pipeline.graph import layered_values, load_environment
+from trainer.data import SAMPLE, Manifest
 from trainer.errors import MismatchError, NotFoundError, SettingError, UserError, check
-from trainer.evaluation.run_folders import RunFolder
-from trainer.io import files
-from trainer.machine import package_version
-from trainer.models.model_names import PRETRAINED
-from trainer.models.weight_sources import WeightSource
-from trainer.places.places import source_places
-from trainer.places.queries import Queries
-from trainer.settings.fields import Value
+from trainer.evaluation import RunFolder
+from trainer.io import check_output_path, read_json, remove_leftovers, write_json
+from trainer.machine import code_version
+from trainer.models import PRETRAINED, WeightSource
+from trainer.places import Queries, source_places
+from trainer.settings import Value
 
 RUNS = pathlib.Path("runs")
-CACHE = f".msinet-cache/schema-{prepared_data.Manifest.schema}"
+CACHE = f".msinet-cache/schema-{Manifest.schema}"
 """Folder next to the runs. kfp.local records the outputs of cached tasks there.
 
 It differs for each schema, so that code never reads the outputs of an incompatible version.
@@ -117,8 +111,8 @@ class Run:
         """
         content = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         del content["folder"]
-        content |= {"code_version": package_version.code_version(), "command": sys.argv[1:]}
-        files.write_json(RunFolder(self.folder).file, content, private=bool(self.queries))
+        content |= {"code_version": code_version(), "command": sys.argv[1:]}
+        write_json(RunFolder(self.folder).file, content, private=bool(self.queries))
 
     def start_attempt(self) -> "Run":
         """The run at the start of a new attempt. Removes the copies of earlier outputs from its folder.
@@ -129,7 +123,7 @@ class Run:
             (self.folder / name).unlink(missing_ok=True)
         attempts = RunFolder(self.folder).attempts
         for task in (task for attempt in attempts for task in attempt.glob("*")):
-            files.remove_leftovers(task)
+            remove_leftovers(task)
         return dataclasses.replace(self, earlier=tuple(path.name for path in attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
@@ -144,7 +138,7 @@ class Run:
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
         """Path of a cached task's output, in an earlier attempt or run. None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
-            outputs = files.read_json(record, "remove it", dict[str, Output])
+            outputs = read_json(record, "remove it", dict[str, Output])
             path = pathlib.Path(outputs[name]["uri"])
             return path if path.exists() else None
         return None
@@ -167,7 +161,7 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
             resume = folder
     run = _resumed_run(environment, resume, passed) if resume else _new_run(environment, folder, passed)
     run = dataclasses.replace(run, folder=run.folder.absolute())
-    files.check_output_path(RunFolder(run.folder).file)
+    check_output_path(RunFolder(run.folder).file)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     settle(run.parameters, "local", typed=passed)
     if not run.finished:

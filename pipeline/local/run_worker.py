@@ -28,8 +28,7 @@ def main(run_dir: pathlib.Path) -> None:
 def _run(run_dir: pathlib.Path) -> None:
     from kfp import local
 
-    from pipeline.graph.compiled import pipeline_for
-    from pipeline.graph.environment import Environment
+    from pipeline.graph import Environment, pipeline_for
     from pipeline.local.run import TASKS_LINE
     from pipeline.local.run_folder import CACHE, Run
 
@@ -61,7 +60,7 @@ def outline(spec: Any) -> dict[str, Any]:
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils
 
-    from lifecycle.vertex.run import titles_of
+    from lifecycle.vertex import titles_of
 
     titles = titles_of(json_format.MessageToDict(spec))
     tasks: dict[str, str] = {}

@@ -22,23 +22,20 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import DataSize
-from lifecycle.machines.settings import Target
-from lifecycle.machines.training_job import fit_to_data
-from lifecycle.runs.parameters import PARAMETERS
-from pipeline.local.run import TASK_ENVIRONMENT, locked_run
+from lifecycle.machines import DataSize, Measurement, Target, fit_to_data
+from lifecycle.runs import PARAMETERS
+from pipeline.local import TASK_ENVIRONMENT, locked_run
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
-from trainer.data.prepared import PreparedData
+from trainer.data import PreparedData
 from trainer.errors import Checks, ContentError, FailedError, PlaceError, check, terminable
-from trainer.evaluation.evaluation import Evaluation, ScoredDataset
-from trainer.models.find import find_model
-from trainer.network import model_folder
-from trainer.settings.fields import Value
+from trainer.evaluation import Evaluation, ScoredDataset
+from trainer.models import find_model
+from trainer.network import EVALUATION
+from trainer.settings import Value
 from trainer.texts import format_duration
-from trainer.training import hypertune
+from trainer.training import LOSSES_FILE, read_losses
 
 TRIALS, STUDY = "trials.sqlite3", "sweep"
 LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoints"
@@ -151,7 +148,7 @@ def _call(arguments: Sequence[str]) -> None:
 def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
     """The scores of the best trial's model on the test set."""
     output = folder / f"evaluation-{best.number:03d}"
-    content = output / model_folder.EVALUATION
+    content = output / EVALUATION
     if not content.exists():
         model, data = folder_of(folder, best.number) / MODEL, folder / "test"
         flags = [f"--model={model}", f"--dataset-dir={data}", f"--output-dir={output}"]
@@ -327,15 +324,15 @@ class Search:
             f"--checkpoint-dir={folder / CHECKPOINTS}",
             *([f"--base-model={self._base_model}"] if self._base_model else []),
         ]
-        variables = {**os.environ, **TASK_ENVIRONMENT, hypertune.LOSSES_FILE: str((folder / LOSSES).absolute())}
+        variables = {**os.environ, **TASK_ENVIRONMENT, LOSSES_FILE: str((folder / LOSSES).absolute())}
         epochs = self.sweep.settle(values).trainings[self.sweep.step].training.epochs
         known = set(self._study.trials[trial.number].intermediate_values)
-        earlier = hypertune.read_losses(folder / LOSSES)
+        earlier = read_losses(folder / LOSSES)
         if earlier:
             print(f"  goes on after epoch {max(earlier)}", flush=True)
 
         def is_worse() -> bool:
-            for epoch, loss in hypertune.read_losses(folder / LOSSES).items():
+            for epoch, loss in read_losses(folder / LOSSES).items():
                 if epoch not in known:
                     known.add(epoch)
                     trial.report(loss, epoch)

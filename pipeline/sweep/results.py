@@ -6,12 +6,12 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifecycle.runs.parameters import STEPS
+from lifecycle.runs import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
 from trainer.errors import FailedError, check
-from trainer.evaluation.evaluation import ScoredDataset
-from trainer.models.provenance import Provenance
-from trainer.settings.fields import Value
+from trainer.evaluation import ScoredDataset
+from trainer.models import Provenance
+from trainer.settings import Value
 from trainer.texts import format_duration
 
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
@@ -58,8 +58,8 @@ def score_sentence(scores: ScoredDataset | None, absent: str = NO_TEST_SET) -> s
     """
     if scores is None:
         return UNTESTED.format(absent)
-    from trainer.evaluation.evaluation import Role
-    from trainer.metrics.metric_table import LEAD, METRICS
+    from trainer.evaluation import Role
+    from trainer.metrics import LEAD, METRICS
 
     models = scores.models
     return (
@@ -95,7 +95,7 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
 
 def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested: str) -> None:
     """Write the page of the trials that there are. `tested` is the `score_sentence` of the best."""
-    from trainer.reports.sweep_page import write_sweep
+    from trainer.reports import write_sweep
 
     best = best_of(trials)
     write_sweep(

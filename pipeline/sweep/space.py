@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from lifecycle.registry.register import resolve_base_model
-from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
-from lifecycle.runs.settled import RunSettings, settle
-from pipeline.graph.environment import Environment, layered_values
+from lifecycle.registry import resolve_base_model
+from lifecycle.runs import PARAMETERS, STEPS, RunSettings, Values, settle
+from pipeline.graph import Environment, layered_values
 from trainer.errors import (
     AmbiguousError,
     Checks,
@@ -30,15 +29,13 @@ from trainer.errors import (
     UserError,
     check,
 )
-from trainer.io import files
-from trainer.models import author
-from trainer.models.find import find_model
-from trainer.models.model_names import PRETRAINED
-from trainer.network.model_folder import ASSETS_EXTRA, ModelFolder
-from trainer.places.places import stored_at, without_queries
-from trainer.settings.fields import Value, flag_of
+from trainer.io import read_json, read_toml, write_json
+from trainer.models import PRETRAINED, find_model, is_author_weights
+from trainer.network import ASSETS_EXTRA, ModelFolder
+from trainer.places import stored_at, without_queries
+from trainer.settings import Value, flag_of
 from trainer.texts import nearest
-from trainer.training.settings import TrainConfig
+from trainer.training import TrainConfig
 
 TABLES = ("parameters", "search")
 RECORD = "sweep.json"
@@ -254,7 +251,7 @@ def keep(sweep: Sweep, folder: pathlib.Path) -> str:
         return kept
     base = find_base_model(sweep)
     # The query of a signed address is a key.
-    files.write_json(folder / RECORD, {**_record(sweep), "base_model": base}, private=True)
+    write_json(folder / RECORD, {**_record(sweep), "base_model": base}, private=True)
     return base
 
 
@@ -266,7 +263,7 @@ def kept_base(sweep: Sweep, folder: pathlib.Path) -> str | None:
     path, content = folder / RECORD, _record(sweep)
     if not path.exists():
         return None
-    found = files.read_json(path, "remove the folder", dict[str, Any])
+    found = read_json(path, "remove the folder", dict[str, Any])
     differing = [name for name in content if found.get(name) != content[name]]
     check(
         not differing,
@@ -295,7 +292,7 @@ def find_base_model(sweep: Sweep) -> str:
     """
     uri = str(sweep.fixed.get("base_model_uri", ""))
     address = resolve_base_model(uri, str(sweep.fixed.get("registry", "")))[0]
-    if not uri or address == PRETRAINED or author.is_author_weights(address):
+    if not uri or address == PRETRAINED or is_author_weights(address):
         return address
     try:
         place = stored_at(address)
@@ -344,7 +341,7 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
         "(--env local) or on Vertex AI, and give the settings that it prints to the runs on Kubeflow",
         SettingError,
     )
-    content = files.read_toml(path, "name a file with the tables [parameters] and [search] (docs/sweep.md)")
+    content = read_toml(path, "name a file with the tables [parameters] and [search] (docs/sweep.md)")
     try:
         for name in content:
             check(

@@ -14,25 +14,21 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from lifecycle.machines.plan import TrainingPlan, make_plan
-from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings
-from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun
-from lifecycle.runs.parameters import PARAMETERS
+from lifecycle.machines import AcceleratorConfig, TrainingPlan, TrainingSettings, make_plan
+from lifecycle.registry import OWNER
+from lifecycle.runs import PARAMETERS, PlannedRun
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
-from pipeline.vertex.jobs import Jobs, custom_job
+from pipeline.vertex import Jobs, custom_job
 from trainer.errors import FailedError, UserError, check
-from trainer.evaluation.evaluation import Evaluation, ScoredDataset
-from trainer.io import files
-from trainer.network.model_folder import EVALUATION, ModelFolder
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.places import stored_at
-from trainer.settings.fields import flag_of
+from trainer.evaluation import Evaluation, ScoredDataset
+from trainer.io import read_json, write_json
+from trainer.network import EVALUATION, ModelFolder
+from trainer.places import BucketPlace, stored_at
+from trainer.settings import flag_of
 from trainer.texts import format_duration
-from trainer.training import hypertune
-from trainer.training.settings import TrainConfig
+from trainer.training import TUNED_METRIC, TrainConfig
 
 JOBS = "jobs.json"
 """File in the folder of a sweep that names its jobs."""
@@ -75,7 +71,7 @@ class StartedSweep:
 
     def save(self, folder: pathlib.Path) -> None:
         """Write the jobs to the folder of the sweep."""
-        files.write_json(folder / JOBS, dataclasses.asdict(self))
+        write_json(folder / JOBS, dataclasses.asdict(self))
 
     @classmethod
     def load(cls, folder: pathlib.Path, sweep: Sweep) -> "StartedSweep | None":
@@ -83,7 +79,7 @@ class StartedSweep:
         if not (folder / JOBS).exists():
             return None
         keep(sweep, folder)
-        return cls(**files.read_json(folder / JOBS, "remove the folder", dict[str, Any]))
+        return cls(**read_json(folder / JOBS, "remove the folder", dict[str, Any]))
 
     @classmethod
     def start(cls, sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> "StartedSweep":
@@ -249,7 +245,7 @@ def tuning_job(sweep: Sweep, started: StartedSweep) -> dict[str, Any]:
         "base_output_directory": {"output_uri_prefix": f"{started.root}/trials"},
     }
     study: dict[str, Any] = {
-        "metrics": [{"metric_id": hypertune.TUNED_METRIC, "goal": "MINIMIZE"}],
+        "metrics": [{"metric_id": TUNED_METRIC, "goal": "MINIMIZE"}],
         "parameters": [_specification(name, form) for name, form in sweep.search.items()],
         "median_automated_stopping_spec": {"use_elapsed_duration": False},  # like Optuna's median pruner
         "measurement_selection_type": "BEST_MEASUREMENT",  # the model has the weights of the best epoch

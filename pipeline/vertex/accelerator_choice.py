@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from lifecycle.runs.needs import PlannedRun, State, ask_all
-from lifecycle.runs.parameters import Values
-from lifecycle.runs.settled import settle
-from lifecycle.vertex.api import Api
-from pipeline.graph.environment import Environment
+from lifecycle.runs import PlannedRun, State, Values, ask_all, settle
+from lifecycle.vertex import Api
+from pipeline.graph import Environment
 from trainer.errors import NotFoundError, UserError, check
-from trainer.settings.fields import Value
+from trainer.settings import Value
 
 
 def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -> tuple[dict[str, str], list[str]]:

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import TrainingPlan
-from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun, State, ask_all
-from lifecycle.vertex.api import Api, UnansweredError
-from pipeline.graph.environment import Environment
+from lifecycle.machines import Measurement, TrainingPlan
+from lifecycle.registry import OWNER
+from lifecycle.runs import PlannedRun, State, ask_all
+from lifecycle.vertex import Api, UnansweredError
+from pipeline.graph import Environment
 from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
 from trainer.commands.benchmark import RESULT

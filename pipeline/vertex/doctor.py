@@ -12,14 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.machines.plan import TrainingPlan
-from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import Finding, PlannedRun, State, ask_all
-from lifecycle.runs.parameters import Values
-from lifecycle.runs.settled import settle
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import Api, UnansweredError
-from pipeline.graph.environment import Environment, layered_values
+from lifecycle.machines import TrainingPlan
+from lifecycle.registry import OWNER
+from lifecycle.runs import Finding, PlannedRun, State, Values, ask_all, settle
+from lifecycle.vertex import REPOSITORY, Api, UnansweredError
+from pipeline.graph import Environment, layered_values
 from pipeline.vertex import jobs, submit
 from pipeline.vertex.accelerator_choice import choose_accelerators
 from pipeline.vertex.jobs import Jobs
@@ -42,9 +39,9 @@ from pipeline.vertex.rights import (
     Right,
 )
 from trainer.errors import SettingError, UserError, check
-from trainer.places.bucket_place import BucketPlace
-from trainer.settings.fields import Value
-from trainer.training.doctor_probe import read_facts
+from trainer.places import BucketPlace
+from trainer.settings import Value
+from trainer.training import read_facts
 
 APIS = (
     *("aiplatform", "artifactregistry", "cloudbuild", "cloudresourcemanager", "compute", "iam"),
@@ -116,7 +113,7 @@ class ExaminedRun:
             f"Account that runs the pipeline ({account})",
             ask_all(self._rights(other, needed, account), api),
         )
-        images = re.fullmatch(vertex_api.REPOSITORY, environment.image_repository)
+        images = re.fullmatch(REPOSITORY, environment.image_repository)
         if images and images[2] != environment.project:
             agent = Account(api, AGENT.format(number))
             yield (
@@ -132,7 +129,7 @@ class ExaminedRun:
         environment, written = self.environment, self.planned.written
         accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
         repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
-        found = {name: re.fullmatch(vertex_api.REPOSITORY, address) for name, address in repositories.items()}
+        found = {name: re.fullmatch(REPOSITORY, address) for name, address in repositories.items()}
         resources = {
             PROJECT: [Resource("project", environment.project)],
             BUCKET: [Resource("bucket", name) for name in written],

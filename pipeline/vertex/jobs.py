@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
 
-from lifecycle.machines.plan import TrainingPlan
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import VertexRegion
+from lifecycle.machines import TrainingPlan
+from lifecycle.vertex import CONSOLE, TIMEOUT_S, VertexRegion, parent_of, reported_errors, retried, service_client
 from trainer.errors import UserError
 
 SUCCEEDED = "succeeded"
@@ -62,7 +61,7 @@ class Jobs:
     def _service(self) -> Any:
         from google.cloud.aiplatform_v1 import JobServiceClient
 
-        return vertex_api.service_client(JobServiceClient, self.region)
+        return service_client(JobServiceClient, self.region)
 
     def start(self, job: Mapping[str, Any], subject: str = "") -> str:
         """Start a custom job or a tuning job, and return its name, such as `projects/P/locations/L/customJobs/1`.
@@ -70,7 +69,7 @@ class Jobs:
         Raises `UserError`, which begins with `subject`, if Vertex AI refuses it. An attempt is not repeated: it
         might start a second job.
         """
-        with vertex_api.reported_errors(subject):
+        with reported_errors(subject):
             return self._create(job)
 
     def start_once(self, job: Mapping[str, Any], label: str) -> str:
@@ -81,20 +80,18 @@ class Jobs:
         """
         kind = _kind_of(job)
         request = {
-            "parent": vertex_api.parent_of(self.region),
+            "parent": parent_of(self.region),
             "filter": f'labels.{label}="{job["labels"][label]}"',
         }
-        with vertex_api.reported_errors(f"the job {job['display_name']}"):
-            listed = partial(
-                getattr(self._service, f"list_{kind}s"), request=request, timeout=vertex_api.TIMEOUT_S
-            )
-            found = vertex_api.retried(lambda: list(listed()))
+        with reported_errors(f"the job {job['display_name']}"):
+            listed = partial(getattr(self._service, f"list_{kind}s"), request=request, timeout=TIMEOUT_S)
+            found = retried(lambda: list(listed()))
             return str(found[0].name) if found else self._create(job)
 
     def _create(self, job: Mapping[str, Any]) -> str:
-        kind, parent = _kind_of(job), vertex_api.parent_of(self.region)
+        kind, parent = _kind_of(job), parent_of(self.region)
         create = getattr(self._service, f"create_{kind}")
-        return str(create(parent=parent, **{kind: job}, timeout=vertex_api.TIMEOUT_S).name)
+        return str(create(parent=parent, **{kind: job}, timeout=TIMEOUT_S).name)
 
     def wait(self, name: str, outage: str, show: Callable[[Any], None] = lambda job: None) -> Any:
         """The job with this name, once it has ended. The arguments are as for `ended`."""
@@ -114,9 +111,9 @@ class Jobs:
         while left:
             for name in list(left):
                 kind = TUNING if "/hyperparameterTuningJobs/" in name else CUSTOM
-                get = partial(getattr(self._service, f"get_{kind}"), name=name, timeout=vertex_api.TIMEOUT_S)
-                with vertex_api.reported_errors(outage.format(self.link(name))):
-                    job = vertex_api.retried(get)
+                get = partial(getattr(self._service, f"get_{kind}"), name=name, timeout=TIMEOUT_S)
+                with reported_errors(outage.format(self.link(name))):
+                    job = retried(get)
                 show(job)
                 if state_of(job) in ENDED:
                     left.remove(name)
@@ -138,7 +135,7 @@ class Jobs:
     def link(self, name: str) -> str:
         """The console's page of a job."""
         number, region = name.rpartition("/")[2], self.region
-        return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
+        return f"{CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
 
     def failure(self, job: Any, title: str = "job") -> str:
         """How and why a job has ended without success, such as `the job ended as failed (...); see LINK`.

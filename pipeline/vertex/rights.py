@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 
-from lifecycle.runs.needs import Finding, State
-from lifecycle.vertex.api import Api, UnansweredError
+from lifecycle.runs import Finding, State
+from lifecycle.vertex import Api, UnansweredError
 
 AGENT = "serviceAccount:service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
 """Vertex AI's agent in a project, by the project's number. It pulls the images of all runs, whichever account they

@@ -6,10 +6,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lifecycle.runs.parameters import Values
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import Run, message_as_json, state_of
-from pipeline.graph.environment import Environment
+from lifecycle.runs import Values
+from lifecycle.vertex import (
+    TIMEOUT_S,
+    Run,
+    message_as_json,
+    parent_of,
+    reported_errors,
+    retried,
+    run_link,
+    service_client,
+    state_of,
+)
+from pipeline.graph import Environment
 from trainer.texts import format_duration
 
 STATUSES = {"succeeded": 0, "failed": 1, "cancelled": 2}
@@ -28,7 +37,7 @@ HIDDEN_STATES = ("", "state-unspecified", "pending", "not-triggered")
 def _service(environment: Environment) -> Any:
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
-    return vertex_api.service_client(PipelineServiceClient, environment)
+    return service_client(PipelineServiceClient, environment)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +50,11 @@ class SentRun:
     @property
     def link(self) -> str:
         """The console's page of the run."""
-        return vertex_api.run_link(self.environment, self.run)
+        return run_link(self.environment, self.run)
 
     @property
     def _name(self) -> str:
-        return f"{vertex_api.parent_of(self.environment)}/pipelineJobs/{self.run}"
+        return f"{parent_of(self.environment)}/pipelineJobs/{self.run}"
 
     def create(self, request: Any) -> None:
         """Start it. The id is in the request, so a repeated request never starts a second run."""
@@ -57,27 +66,25 @@ class SentRun:
             nonlocal attempts
             attempts += 1
             try:
-                service.create_pipeline_job(request, timeout=vertex_api.TIMEOUT_S)
+                service.create_pipeline_job(request, timeout=TIMEOUT_S)
             except Conflict:
                 if attempts == 1:  # a run that somebody else has started with this id
                     raise
 
-        with vertex_api.reported_errors(f"run {self.run}, see {self.link}"):
-            vertex_api.retried(create)
+        with reported_errors(f"run {self.run}, see {self.link}"):
+            retried(create)
 
     def find(self, retry_s: float | None = None) -> Any:
         """The API's PipelineJob. Raises `UserError` if there is none, or no answer within `retry_s` seconds."""
         service = _service(self.environment)
-        with vertex_api.reported_errors(f"run {self.run}, see {self.link}"):
-            return vertex_api.retried(
-                lambda: service.get_pipeline_job(name=self._name, timeout=vertex_api.TIMEOUT_S), retry_s=retry_s
-            )
+        with reported_errors(f"run {self.run}, see {self.link}"):
+            return retried(lambda: service.get_pipeline_job(name=self._name, timeout=TIMEOUT_S), retry_s=retry_s)
 
     def cancel(self) -> None:
         """Request that it ends. Its tasks stop within minutes."""
         service = _service(self.environment)
-        with vertex_api.reported_errors():
-            vertex_api.retried(lambda: service.cancel_pipeline_job(name=self._name, timeout=vertex_api.TIMEOUT_S))
+        with reported_errors():
+            retried(lambda: service.cancel_pipeline_job(name=self._name, timeout=TIMEOUT_S))
 
     def command(self, verb: str) -> str:
         """The command line that applies `verb` to it, such as `python -m pipeline runs cancel RUN --env prod`."""
@@ -121,7 +128,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
     from google.cloud.aiplatform_v1 import ListPipelineJobsRequest
 
     request = ListPipelineJobsRequest(
-        parent=vertex_api.parent_of(environment),
+        parent=parent_of(environment),
         filter=expression,
         order_by="create_time desc",
         page_size=limit,
@@ -130,11 +137,11 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
     def read_pages() -> list[Any]:
         """As many jobs as asked for: the client requests the next page when a loop reaches its first job."""
-        jobs = _service(environment).list_pipeline_jobs(request, timeout=vertex_api.TIMEOUT_S)
+        jobs = _service(environment).list_pipeline_jobs(request, timeout=TIMEOUT_S)
         return list(itertools.islice(jobs, limit))
 
-    with vertex_api.reported_errors():
-        return vertex_api.retried(read_pages)
+    with reported_errors():
+        return retried(read_pages)
 
 
 def _changes(run: Run, states: dict[int, str]) -> list[str]:

@@ -11,12 +11,19 @@ import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
-from lifecycle.registry.versions import OWNER
-from lifecycle.runs.parameters import Values
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import message_as_json, state_of
-from pipeline.graph.compiled import Template
-from pipeline.graph.environment import PIPELINE_NAME, Environment
+from lifecycle.registry import OWNER
+from lifecycle.runs import Values
+from lifecycle.vertex import (
+    CONSOLE,
+    TIMEOUT_S,
+    message_as_json,
+    parent_of,
+    reported_errors,
+    retried,
+    service_client,
+    state_of,
+)
+from pipeline.graph import PIPELINE_NAME, Environment, Template
 from pipeline.vertex import runs
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import (
@@ -30,7 +37,7 @@ from trainer.errors import (
     UserError,
     check,
 )
-from trainer.settings.fields import Value
+from trainer.settings import Value
 from trainer.texts import nearest
 
 PAUSED = "paused"
@@ -103,7 +110,7 @@ class SchedulePlan(Planned):
     @property
     def request(self) -> dict[str, Any]:
         """The request, as JSON."""
-        parent = vertex_api.parent_of(self.environment)
+        parent = parent_of(self.environment)
         fields = {
             "displayName": self.name,
             "cron": self.timing.cron,
@@ -151,7 +158,7 @@ def only_on_changes(passed: Mapping[str, Value]) -> dict[str, Value]:
 def _service(environment: Environment) -> Any:
     from google.cloud.aiplatform_v1 import ScheduleServiceClient
 
-    return vertex_api.service_client(ScheduleServiceClient, environment)
+    return service_client(ScheduleServiceClient, environment)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,10 +174,10 @@ class Schedule:
         """All schedules of pipelines in the project and region, also of other environments, oldest first."""
         from google.cloud.aiplatform_v1 import ListSchedulesRequest
 
-        request = ListSchedulesRequest(parent=vertex_api.parent_of(environment), order_by="create_time")
-        with vertex_api.reported_errors():
+        request = ListSchedulesRequest(parent=parent_of(environment), order_by="create_time")
+        with reported_errors():
             service = _service(environment)
-            found = vertex_api.retried(lambda: list(service.list_schedules(request, timeout=vertex_api.TIMEOUT_S)))
+            found = retried(lambda: list(service.list_schedules(request, timeout=TIMEOUT_S)))
         return [cls(environment, each) for each in found if each.create_pipeline_job_request.parent]
 
     @classmethod
@@ -232,7 +239,7 @@ class Schedule:
     @property
     def link(self) -> str:
         """The console's page of the schedule."""
-        schedules = f"{vertex_api.CONSOLE}/locations/{self.environment.location}/pipelines/schedules"
+        schedules = f"{CONSOLE}/locations/{self.environment.location}/pipelines/schedules"
         return f"{schedules}/{self.id}?project={self.environment.project}"
 
     def runs(self, limit: int = 5) -> list[Any]:
@@ -245,14 +252,14 @@ class Schedule:
         A schedule that is resumed does not make up for missed runs.
         """
         service, name = _service(self.environment), self.found.name
-        with vertex_api.reported_errors(f"schedule {self.name!r}"):
+        with reported_errors(f"schedule {self.name!r}"):
             if action == "pause":
-                service.pause_schedule(name=name, timeout=vertex_api.TIMEOUT_S)
+                service.pause_schedule(name=name, timeout=TIMEOUT_S)
             elif action == "resume":
                 request = {"name": name, "catch_up": False}
-                service.resume_schedule(request=request, timeout=vertex_api.TIMEOUT_S)
+                service.resume_schedule(request=request, timeout=TIMEOUT_S)
             else:
-                service.delete_schedule(name=name, timeout=vertex_api.TIMEOUT_S).result(vertex_api.TIMEOUT_S)
+                service.delete_schedule(name=name, timeout=TIMEOUT_S).result(TIMEOUT_S)
 
 
 def schedules_of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -307,7 +314,5 @@ def _create(plan: SchedulePlan) -> Schedule:
     from google.cloud.aiplatform_v1 import CreateScheduleRequest
 
     request = CreateScheduleRequest.from_json(json.dumps(plan.request))
-    with vertex_api.reported_errors(f"schedule {plan.name!r}"):
-        return Schedule(
-            plan.environment, _service(plan.environment).create_schedule(request, timeout=vertex_api.TIMEOUT_S)
-        )
+    with reported_errors(f"schedule {plan.name!r}"):
+        return Schedule(plan.environment, _service(plan.environment).create_schedule(request, timeout=TIMEOUT_S))

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.runs.parameters import Values
-from pipeline.graph.environment import PIPELINE_NAME, Environment
+from lifecycle.runs import Values
+from pipeline.graph import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import Schedule, SchedulePlan, Timing
 from trainer.errors import (
@@ -29,8 +29,8 @@ from trainer.errors import (
     UserError,
     check,
 )
-from trainer.io.files import read_toml
-from trainer.settings.fields import Value
+from trainer.io import read_toml
+from trainer.settings import Value
 from trainer.texts import nearest
 
 TEXT, MOMENT, CHOICE = (

@@ -12,19 +12,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
 
-from lifecycle.machines.plan import TrainingPlan
-from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun
-from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
-from lifecycle.runs.settled import settle
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import Run, titles_of
-from pipeline.graph.compiled import Template
-from pipeline.graph.environment import PIPELINE_NAME, Environment, layered_values
+from lifecycle.machines import TrainingPlan
+from lifecycle.registry import OWNER
+from lifecycle.runs import PARAMETERS, STEPS, PlannedRun, Values, settle
+from lifecycle.vertex import Run, parent_of, titles_of
+from pipeline.graph import PIPELINE_NAME, Environment, Template, layered_values
 from pipeline.vertex.accelerator_choice import choose_accelerators
 from pipeline.vertex.runs import SentRun
-from trainer.settings import fields
-from trainer.settings.fields import Value
+from trainer.settings import Value, settings_text
 
 NO_MACHINE = "(?i)resources are insufficient|resource_pool_exhausted|exceed quota limits"
 """Pattern in the error of a training that got no machine, as people quote it (docs/vertex.md, Troubleshooting)."""
@@ -71,7 +66,7 @@ class Planned:
             "Account": environment.service_account or "the default account of Vertex AI",
             "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
             "Template": job.get("templateUri", f"{chosen.name}, in this request, with images of {images}"),
-            "Parameters": fields.settings_text(changed) or "as in the template",
+            "Parameters": settings_text(changed) or "as in the template",
         }
         return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *self.estimates()]
 
@@ -135,7 +130,7 @@ class Submission(Planned):
     @property
     def request(self) -> dict[str, Any]:
         """The request, as JSON."""
-        parent = vertex_api.parent_of(self.environment)
+        parent = parent_of(self.environment)
         return {"parent": parent, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
 
     def send(self) -> None:

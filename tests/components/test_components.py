@@ -32,7 +32,7 @@ from components.upload_model import upload_model
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.machines.training_job import Outputs
 from lifecycle.registry.settings import DataGateConfig
-from tests import vertex_endpoints
+from tests import patches, vertex_endpoints
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.refusals import refused
@@ -149,7 +149,9 @@ def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job
 
 def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(NARROW))  # an import has a process of its own
-    monkeypatch.setattr(untrusted, "end_untrusted", lambda: None)  # one for both: TensorFlow takes seconds to load
+    patches.replace(
+        monkeypatch, untrusted, "end_untrusted", lambda: None
+    )  # one for both: TensorFlow takes seconds to load
     imported = artifact(dsl.Model, tmp_path / "imported")
     digest = WeightSource(model.path).fingerprint()
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri

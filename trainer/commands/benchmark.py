@@ -8,11 +8,10 @@ benchmark` runs this here or on accelerators of Vertex AI, and keeps what it mea
 import argparse
 import json
 
-from trainer.data.settings import parse_image_size
+from trainer.data import parse_image_size
 from trainer.errors import SettingError, check
-from trainer.settings.flags import Parser, add_settings, settings_of
-from trainer.training.accelerators import Accelerator
-from trainer.training.settings import TrainConfig
+from trainer.settings import Parser, add_settings, settings_of
+from trainer.training import Accelerator, TrainConfig
 
 HELP = "measure how fast this machine trains"
 SETTINGS = ("batch_size", "accumulation", "precision")
@@ -37,8 +36,8 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.machine.runtime import load_tensorflow
-    from trainer.training.exits import watch_training
+    from trainer.machine import load_tensorflow
+    from trainer.training import watch_training
 
     config, image_size = settings_of(TrainConfig, parsed), parse_image_size(parsed.image_size)
     check(parsed.steps >= 1, f"steps is {parsed.steps}. It must be at least 1", SettingError)
@@ -46,7 +45,7 @@ def execute(parsed: argparse.Namespace) -> None:
         Accelerator.named(parsed.accelerator)
     watch_training()
     load_tensorflow()
-    from trainer.training.speed import measure_speed
+    from trainer.training import measure_speed
 
     result = measure_speed(config, image_size, parsed.steps, parsed.accelerator)
     print(f"{RESULT}{json.dumps(result)}", flush=True)

@@ -18,9 +18,9 @@ import sys
 from typing import Any
 
 from trainer.errors import SettingError, check
-from trainer.machine.runtime import announce
-from trainer.metrics.metric_table import LEAD, METRICS
-from trainer.settings.flags import output_file, summarize
+from trainer.machine import announce
+from trainer.metrics import LEAD, METRICS
+from trainer.settings import output_file, summarize
 
 HELP = "compare models, and test which one is significantly better"
 
@@ -66,10 +66,10 @@ def execute(parsed: argparse.Namespace) -> None:
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
-    from trainer.data.prepared import PreparedData
-    from trainer.evaluation.compare import Comparison
-    from trainer.models.find import find_opponent
-    from trainer.reports.terminal import print_comparison
+    from trainer.data import PreparedData
+    from trainer.evaluation import Comparison
+    from trainer.models import find_opponent
+    from trainer.reports import print_comparison
 
     models = parsed.models
     if len(models) == 1 and (opponent := find_opponent(models[0])):
@@ -79,7 +79,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     comparison = Comparison.of(models, datasets, parsed.metric, parsed.confidence)
     if parsed.html:
         announce(f"drawing {parsed.html}")
-        from trainer.reports.report import write_comparison
+        from trainer.reports import write_comparison
 
         write_comparison(comparison, parsed.html)
     print_comparison(comparison, Console())

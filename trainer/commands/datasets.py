@@ -10,10 +10,10 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
-from trainer.datasets.table import DATASETS, Archive, Dataset
+from trainer.datasets import DATASETS, Archive, Dataset
 
 if TYPE_CHECKING:
-    from trainer.datasets.cache import Download
+    from trainer.datasets import Download
 
 HELP = "list the datasets: where they are, their licences, and what is kept of them"
 
@@ -24,9 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.datasets import cache
+    from trainer.datasets import cache_folder
 
-    root = cache.cache_folder(parsed.cache_dir)
+    root = cache_folder(parsed.cache_dir)
     if parsed.name:
         _print_one(parsed.name, Dataset.named(parsed.name), root)
     else:
@@ -62,7 +62,7 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[Archive, Download | None]":
-    from trainer.datasets.published_archives import Origin
+    from trainer.datasets import Origin
 
     return {archive: Origin.kept(archive, root) if root else None for archive in row.archives}
 

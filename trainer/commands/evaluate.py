@@ -3,12 +3,12 @@
 import argparse
 
 from trainer.commands.shared_flags import add_model
-from trainer.data.settings import FetchConfig, HeldOutConfig
+from trainer.data import FetchConfig, HeldOutConfig
 from trainer.errors import SettingError, check
-from trainer.evaluation.settings import EvaluateConfig
-from trainer.io import files
-from trainer.machine.runtime import announce
-from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings_of
+from trainer.evaluation import EvaluateConfig
+from trainer.io import temporary_folder_beside
+from trainer.machine import announce
+from trainer.settings import Parser, add_settings, output_dir, output_file, settings_of
 
 HELP = "evaluate a model, compared with baselines"
 
@@ -40,7 +40,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.find import choose_model, find_model
+    from trainer.models import choose_model, find_model
 
     config, held_out = settings_of(EvaluateConfig, parsed), settings_of(HeldOutConfig, parsed)
     test_share = settings_of(FetchConfig, parsed).test_share
@@ -57,21 +57,19 @@ def execute(parsed: argparse.Namespace) -> None:
     # After what a mistake in a name ends: these load SciPy and Matplotlib.
     from rich.console import Console
 
-    from trainer.data.prepared import PreparedData
-    from trainer.evaluation.evaluate import evaluate_models
-    from trainer.evaluation.evaluation import Evaluation
-    from trainer.reports.sentences import REGISTERS_NOTHING
-    from trainer.reports.terminal import print_evaluation
+    from trainer.data import PreparedData
+    from trainer.evaluation import Evaluation, evaluate_models
+    from trainer.reports import REGISTERS_NOTHING, print_evaluation
 
     Evaluation.check_output(parsed.output_dir)
-    with files.temporary_folder_beside(parsed.output_dir) as folder:
+    with temporary_folder_beside(parsed.output_dir) as folder:
         data = parsed.dataset_dir
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
         evaluation = evaluate_models(config, model, PreparedData.by_name(data), parsed.output_dir, champion)
     if parsed.report:
         announce(f"drawing {parsed.report}")
-        from trainer.reports.report import write_report
+        from trainer.reports import write_report
 
         write_report(parsed.output_dir, parsed.report, registers=False)
     print_evaluation(evaluation, Console(), registers=False)
@@ -84,8 +82,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> str:
     """Fetch the test set into `folder`, at the image size of the first dataset. Returns `folder`."""
-    from trainer.data.fetch import fetch_dataset
-    from trainer.data.prepared_data import Manifest
+    from trainer.data import Manifest, fetch_dataset
 
     trained = Manifest.load(parsed.dataset_dir[0])
     config = settings_of(

@@ -14,8 +14,8 @@ import pathlib
 
 from trainer.commands.shared_flags import add_model
 from trainer.errors import PlaceError, SettingError
-from trainer.network.model_folder import PAGE, PICTURE, SIGNATURES, ModelFolder
-from trainer.settings.flags import output_path
+from trainer.network import PAGE, PICTURE, SIGNATURES, ModelFolder
+from trainer.settings import output_path
 
 SAVED_MODEL, _, ONNX_INT8, COMPACT = FORMATS = "saved-model", "onnx", "onnx-int8", "int8"
 HELP = "export a model for servers and other runtimes, or in compact form"
@@ -69,8 +69,8 @@ def execute(parsed: argparse.Namespace) -> None:
         raise SettingError(
             f"the format {COMPACT} predicts each kind of images as the model does: leave out --kind"
         )
-    from trainer.data.settings import parse_image_size
-    from trainer.models.find import choose_model
+    from trainer.data import parse_image_size
+    from trainer.models import choose_model
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = choose_model(parsed.model).announced()

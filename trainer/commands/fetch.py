@@ -5,16 +5,16 @@ import shlex
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
-from trainer.data.settings import FetchConfig
-from trainer.datasets.table import Dataset
+from trainer.data import FetchConfig
+from trainer.datasets import Dataset
 from trainer.errors import AmbiguousError
-from trainer.machine.runtime import announce
-from trainer.models.model_names import PRETRAINED
-from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings_of
+from trainer.machine import announce
+from trainer.models import PRETRAINED
+from trainer.settings import Parser, add_settings, output_dir, output_file, settings_of
 from trainer.texts import visible
 
 if TYPE_CHECKING:
-    from trainer.data.prepared_data import Manifest
+    from trainer.data import Manifest
 
 HELP = "fetch and prepare a dataset"
 
@@ -42,8 +42,7 @@ def execute(parsed: argparse.Namespace) -> None:
     config = settings_of(FetchConfig, parsed)
     FetchConfig.check_recordings([config])
     Dataset.named(config.dataset)
-    from trainer.data.fetch import fetch_dataset
-    from trainer.data.recordings.readings import AmbiguousReadingsError
+    from trainer.data import AmbiguousReadingsError, fetch_dataset
 
     test_of = config.dataset if parsed.test else ""
     try:
@@ -51,13 +50,13 @@ def execute(parsed: argparse.Namespace) -> None:
     except AmbiguousReadingsError as error:
         if not parsed.preview:
             raise
-        from trainer.reports.report import write_readings
+        from trainer.reports import write_readings
 
         write_readings(error, parsed.preview)
         raise AmbiguousError(f"{error}\n{parsed.preview} shows each of them on the images") from None
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
-        from trainer.reports.report import write_preview
+        from trainer.reports import write_preview
 
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)
@@ -65,7 +64,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
-    from trainer.reports.pages import counts_text
+    from trainer.reports import counts_text
 
     if not manifest.is_own:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")

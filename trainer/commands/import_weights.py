@@ -12,9 +12,9 @@ weights that the author publishes for this dataset (MIT License) are downloaded 
 
 import argparse
 
-from trainer.data.settings import FetchConfig
-from trainer.datasets.table import DATASETS
-from trainer.settings.flags import output_dir
+from trainer.data import FetchConfig
+from trainer.datasets import DATASETS
+from trainer.settings import output_dir
 from trainer.texts import visible
 
 HELP = "convert published weights to a model"
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.weight_sources import WeightSource
+    from trainer.models import WeightSource
 
     imported = WeightSource(parsed.source).import_to(parsed.output_dir, parsed.dataset, parsed.image_size)
     print(visible(imported.report))

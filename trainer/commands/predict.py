@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from trainer.commands.shared_maps import add_map_flags, write_maps
 from trainer.errors import PlaceError, check
-from trainer.io.files import local_path
-from trainer.settings.flags import Parser
+from trainer.io import local_path
+from trainer.settings import Parser
 from trainer.texts import printable
 
 if TYPE_CHECKING:
-    from trainer.prediction.inputs import Input
+    from trainer.prediction import Input
 
 HELP = "predict saliency maps of images, measure regions"
 
@@ -38,7 +38,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _find(parsed: argparse.Namespace, are_beside: bool) -> "tuple[Sequence[Input], Sequence[str]]":
     """List the images, and what is skipped. Refuses a folder where results are written beside them."""
-    from trainer.prediction.inputs import find_inputs
+    from trainer.prediction import find_inputs
 
     for name in parsed.images if are_beside else ():
         # A second run would take results next to the images of a folder as images.

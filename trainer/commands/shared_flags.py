@@ -2,7 +2,7 @@
 
 import argparse
 
-from trainer.models.model_names import MODEL_NAME, PRETRAINED
+from trainer.models import MODEL_NAME, PRETRAINED
 
 MODEL = (
     "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://. Or pretrained, the "

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.errors import interrupted_status
-from trainer.prediction.settings import PredictConfig
-from trainer.settings.flags import Parser, add_settings, output_file, results_dir, settings_of, summarize
+from trainer.prediction import PredictConfig
+from trainer.settings import Parser, add_settings, output_file, results_dir, settings_of, summarize
 from trainer.texts import printable, some
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trainer.models.answering import Answering
-    from trainer.prediction.inputs import Input
-    from trainer.prediction.predict import ImageResult
-    from trainer.prediction.predictor import Predictor
+    from trainer.models import Answering
+    from trainer.prediction import ImageResult, Input, Predictor
 
     FindImages = Callable[[bool], tuple[Sequence[Input], Sequence[str]]]
 
@@ -74,8 +72,7 @@ def _write_maps(
     parsed: argparse.Namespace, find: "FindImages", choose: "Callable[[str], Answering]"
 ) -> dict[str, Any]:
     """Predict each image. Returns the content of --json."""
-    from trainer.prediction.predict import ImageResult, Maps
-    from trainer.prediction.regions import parse_regions
+    from trainer.prediction import ImageResult, Maps, parse_regions
 
     config = settings_of(PredictConfig, parsed)
     default = ("png",) if parsed.output_dir else () if parsed.region or parsed.json else ("overlay",)
@@ -87,7 +84,7 @@ def _write_maps(
         image.protect([parsed.json])
     answering = choose(parsed.model).announced()
     notice = answering.tell()
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction import Predictor
 
     predictor = Predictor(answering.folder)
     results = _collect(maps.predict(predictor), len(inputs))
@@ -104,7 +101,7 @@ def _write_maps(
 
 def _collect(predicted: Generator["ImageResult", None, None], count: int) -> list["ImageResult"]:
     """Collect all results, show the progress, and print errors."""
-    from trainer.machine.progress import Tracker
+    from trainer.machine import Tracker
 
     results, failed = [], 0
     with (

@@ -6,20 +6,21 @@ import json
 import shlex
 
 from trainer.commands.shared_flags import MODEL
-from trainer.data.settings import CACHES
+from trainer.data import CACHES
 from trainer.errors import SettingError, check
-from trainer.network.model_folder import ModelFolder
-from trainer.settings.fields import configs_of, flag_of
-from trainer.settings.flags import (
+from trainer.network import ModelFolder
+from trainer.settings import (
     Parser,
     add_settings,
+    configs_of,
+    flag_of,
     output_dir,
     output_dir_or_address,
     output_file,
     settings_of,
 )
 from trainer.texts import some
-from trainer.training.settings import TrainConfig
+from trainer.training import TrainConfig
 
 HELP = "train on a prepared dataset"
 
@@ -106,8 +107,8 @@ def chosen_settings(parsed: argparse.Namespace) -> TrainConfig:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.find import find_model
-    from trainer.training.start import train_checked
+    from trainer.models import find_model
+    from trainer.training import train_checked
 
     checkpoints = parsed.checkpoint_dir or ModelFolder(parsed.output_dir).checkpoints
     train_checked(
@@ -122,7 +123,7 @@ def execute(parsed: argparse.Namespace) -> None:
         initial_weights_fingerprint=parsed.initial_weights_fingerprint,
     )
     if parsed.curve:
-        from trainer.reports.report import write_curve
+        from trainer.reports import write_curve
 
         write_curve(parsed.output_dir, parsed.curve)
         print(f"wrote the learning curve to {parsed.curve}")

@@ -5,3 +5,33 @@ archives in `trainer/places`.
 is in `trainer/datasets`. The way of an image to the network's input is in
 `trainer/network/preprocess.py`.
 """
+
+from trainer.doors import opened
+
+__all__ = [
+    "CACHES",  # where decoded images may be kept
+    "FEATURES",  # the measured features of images
+    "SAMPLE",  # the source that generates the sample set
+    "SPLITS",  # the names `train` and `valid`
+    "SPLIT_NAMES",  # what sentences call a split
+    "AmbiguousReadingsError",  # recordings that can be read in several ways
+    "DataShift",  # how data differ from other data
+    "Example",  # a prepared image with map and fixations
+    "FetchConfig",  # the settings of fetching
+    "HeldOutConfig",  # the settings of a test set
+    "HeldOutImage",  # a held-out image with its recordings
+    "Manifest",  # contents and origin of prepared data
+    "Original",  # a held-out image as the source has it
+    "PreparedData",  # a prepared dataset as one object
+    "Shift",  # how far one value has moved
+    "Split",  # the images of a split in memory, in batches
+    "Statistics",  # the statistics of a prepared dataset
+    "fetch_dataset",  # prepares a dataset from its source
+    "fingerprint_data",  # the digest of a source, without fetching it
+    "hash_position",  # the place of a text in 0..1, by its hash
+    "hashes_of",  # the key of a split's hashes in a model's training images
+    "match_copies",  # pairs the hashes of pictures that are copies
+    "parse_image_size",  # reads a size such as `240x320`
+    "sample_counts",  # how many images the sample set has
+]
+__getattr__ = opened(__name__, __file__)

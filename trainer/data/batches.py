@@ -18,8 +18,7 @@ from trainer.data import tfrecords
 from trainer.data.prepared_data import PREPARE_AGAIN, Manifest
 from trainer.data.settings import CACHES
 from trainer.errors import ContentError, PlaceError, SettingError, check_choice
-from trainer.machine import runtime
-from trainer.machine.progress import LOG_EVERY_S, Tracker
+from trainer.machine import LOG_EVERY_S, Tracker, available_bytes
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RESERVE_BYTES = 2_500_000_000
@@ -180,7 +179,7 @@ class Split:
 def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
     """(n_bytes,) uint8 in memory, or in an unnamed temporary file. A line says which, if it is worth one."""
     check_choice("cache", cache, CACHES)
-    available = runtime.available_bytes()
+    available = available_bytes()
     size = f"{split}: {n_bytes / 1e9:.1f} GB of decoded images"
     room = f"{available / 1e9:.1f} GB of memory are available"
     if cache == "memory" and n_bytes > available:

@@ -21,7 +21,7 @@ from scipy import ndimage
 
 from trainer.data.prepared_data import CENTER_BIAS, PREPARE_AGAIN
 from trainer.errors import ContentError
-from trainer.metrics.points import Points, count_points, scale_points
+from trainer.metrics import Points, count_points, scale_points
 from trainer.texts import first_line
 
 SIZE = (120, 160)

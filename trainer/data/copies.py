@@ -18,9 +18,9 @@ from scipy import fft
 
 from trainer.data.source_layout import MAX_PIXELS, MOST_IMAGE_BYTES, Item
 from trainer.data.splits import split_key_of
-from trainer.machine.progress import Tracker, map_ahead, open_pool
+from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.pictures import as_seen, open_header
-from trainer.places.archive_files import Member
+from trainer.places import Member
 from trainer.texts import some
 
 SIDE_PX = 64

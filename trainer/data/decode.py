@@ -20,9 +20,9 @@ from trainer.data.source_layout import (
     read_matlab,
 )
 from trainer.errors import ContentError
-from trainer.metrics.points import blur
+from trainer.metrics import blur
 from trainer.pictures import Picture, open_header, read_picture, upright
-from trainer.places.archive_files import Member
+from trainer.places import Member
 from trainer.texts import first_line
 
 Pixels = NDArray[np.uint8]

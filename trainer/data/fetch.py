@@ -16,14 +16,11 @@ from trainer.data.prepared_data import MANIFEST, SPLITS, TEST, Manifest
 from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
-from trainer.datasets.table import HASH, Dataset
+from trainer.datasets import HASH, Dataset
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.io import files
-from trainer.io.files import is_taken, replacing
-from trainer.machine.package_version import code_version
-from trainer.machine.runtime import load_tensorflow
-from trainer.places import archive_files
-from trainer.places.places import source_places
+from trainer.io import is_taken, replacing, temporary_folder_beside
+from trainer.machine import code_version, load_tensorflow
+from trainer.places import DamagedArchiveError, source_places
 from trainer.texts import visible
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ def fetch_dataset(
     output = pathlib.Path(output)
     if is_taken(output):
         raise PlaceError(f"{output} exists already. Remove it, or name another folder")
-    with replacing(output, last=MANIFEST) as partial, files.temporary_folder_beside(output) as folder:
+    with replacing(output, last=MANIFEST) as partial, temporary_folder_beside(output) as folder:
         partial.mkdir()
         with at.open(folder, cache_dir) as source:
             # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
@@ -108,7 +105,7 @@ def _find_images(
     try:
         images = source_layout.find_items(source.members, row, source.name, bad)
     except UserError as error:
-        if not config.source or isinstance(error, archive_files.DamagedArchiveError):
+        if not config.source or isinstance(error, DamagedArchiveError):
             raise
         raise ContentError(
             f"{error} ({source.name} was read as the dataset {config.dataset}. Recordings of your own are the "

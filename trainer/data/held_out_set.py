@@ -19,9 +19,9 @@ from trainer.data.center_bias import FOLDS, SIZE, CenterBias, histogram_of
 from trainer.data.decode import decode_original, rescale_points
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Manifest
 from trainer.data.tfrecords import Example, Original
-from trainer.io import files
-from trainer.machine import package_version
-from trainer.network.preprocess import Frame
+from trainer.io import write_array
+from trainer.machine import code_version
+from trainer.network import Frame
 
 SMALL = (48, 64)
 """(height, width) of the small copies, pixels."""
@@ -76,7 +76,7 @@ def write_test_set(folder: pathlib.Path, name: str, images: Sequence[HeldOutImag
             originals.write(tfrecords.serialize_original(Original(own, content, original.density, original.group)))
             density = None if has_fixations else original.density
             bias[CenterBias.fold_of(index)] += histogram_of(example.fixations, example.original_size, density)
-    files.write_array(folder / CENTER_BIAS, bias.astype(np.float32))
+    write_array(folder / CENTER_BIAS, bias.astype(np.float32))
     counts = {TEST: len(images)}
     Manifest(
         dataset=name,
@@ -94,7 +94,7 @@ def write_test_set(folder: pathlib.Path, name: str, images: Sequence[HeldOutImag
         shards={TEST: shards.names},
         originals=originals.names,
         objects=[],
-        code_version=package_version.code_version(),
+        code_version=code_version(),
         as_seen=as_seen,
     ).save(folder)
 

@@ -24,9 +24,9 @@ from trainer.data.center_bias import CenterBias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError
-from trainer.io.files import write_array
-from trainer.machine.progress import Tracker, map_ahead, open_pool
-from trainer.network.preprocess import Frame
+from trainer.io import write_array
+from trainer.machine import Tracker, map_ahead, open_pool
+from trainer.network import Frame
 
 MAX_WORKERS = 32
 MOST_MEDIAN_LEVEL = 0.6

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainer.data import prepared_data
 from trainer.data.prepared_data import IMAGES, MANIFEST, TEST_SUFFIX, ListedImage, Manifest, Statistics
-from trainer.io.files import StrPath
+from trainer.io import StrPath
 
 if TYPE_CHECKING:
     import numpy as np

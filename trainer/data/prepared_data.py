@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 
 from trainer.data.settings import CUSTOM
 from trainer.errors import ContentError
-from trainer.io.files import StrPath, checked_json, read_json, write_json
-from trainer.places.file_names import SourceObject
+from trainer.io import StrPath, checked_json, read_json, write_json
+from trainer.places import SourceObject
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 2**24

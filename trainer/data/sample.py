@@ -20,11 +20,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
-from scipy import io as mat
-from scipy import ndimage
+from scipy import io as mat, ndimage
 
-from trainer.datasets.table import Dataset
-from trainer.places.archive_files import Member
+from trainer.datasets import Dataset
+from trainer.places import Member
 
 VERSION = 1
 """Raise it when the same settings give other images."""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from trainer.errors import SettingError, check
-from trainer.places.abstract_place import Place
-from trainer.places.places import source_places
-from trainer.settings.fields import check_ranges, setting
+from trainer.places import Place, source_places
+from trainer.settings import check_ranges, setting
 
 CACHES = ("auto", "memory", "disk")
 SAMPLE = "sample"

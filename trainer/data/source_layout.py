@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import TEST
-from trainer.datasets.table import Dataset, FileRule
+from trainer.datasets import Dataset, FileRule
 from trainer.errors import ContentError
-from trainer.machine import untrusted
+from trainer.machine import call_untrusted
 from trainer.pictures import OTHER_SUFFIXES, SUFFIXES
-from trainer.places.archive_files import Member
+from trainer.places import Member
 from trainer.texts import some
 
 Size = tuple[int, int]
@@ -233,9 +233,7 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
     splits = {file.key: file.split for file, _ in assigned}
     unlisted = set()
     for _, table in files[SPLIT].values():
-        splits |= untrusted.call_untrusted(
-            f"{UEYES}.read_splits", table.content(MOST_TABLE_BYTES), file=table.origin
-        )
+        splits |= call_untrusted(f"{UEYES}.read_splits", table.content(MOST_TABLE_BYTES), file=table.origin)
         unlisted = {key for key in stimuli if not splits.get(key)}
         for key in sorted(unlisted):
             bad.add(key, f"{key!r} is not in {table.origin}, which splits the images: remove the image")
@@ -312,9 +310,7 @@ def read_matlab(member: Member, size: Size) -> Gaze:
         UserError: the file is damaged, has another form, or is of an image of another size.
     """
     content = member.origin, _read_matlab_file(member)
-    gaze: Gaze = untrusted.call_untrusted(
-        f"{MATLAB}.read_one", *content, size, file=member.origin, remedy=MATLAB_REMEDY
-    )
+    gaze: Gaze = call_untrusted(f"{MATLAB}.read_one", *content, size, file=member.origin, remedy=MATLAB_REMEDY)
     return gaze
 
 
@@ -337,7 +333,7 @@ def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixat
     """
     contents = {name: (member.origin, member.content(MOST_TABLE_BYTES)) for name, member in files.items()}
     origin = " and ".join(member.origin for member in files.values())
-    fixations: dict[str, Fixations] = untrusted.call_untrusted(
+    fixations: dict[str, Fixations] = call_untrusted(
         f"{MATLAB}.read_set", reader, contents, file=origin, remedy=MATLAB_REMEDY
     )
     return fixations
@@ -352,7 +348,7 @@ def read_logs(logs: Iterable[Member]) -> dict[str, Fixations]:
     observers: dict[str, list[Fixations]] = {}
     for log in logs:
         content = log.origin, log.content(MOST_TABLE_BYTES)
-        for name, fixations in untrusted.call_untrusted(f"{UEYES}.read_log", *content, file=log.origin).items():
+        for name, fixations in call_untrusted(f"{UEYES}.read_log", *content, file=log.origin).items():
             observers.setdefault(name, []).append(fixations)
     return {
         name: Fixations(f"{each[0].origin} and {len(each) - 1} others", functools.partial(_of_observers, each))

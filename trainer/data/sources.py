@@ -8,14 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from trainer.data import sample
-from trainer.datasets import cache
-from trainer.datasets.published_archives import Origin
-from trainer.datasets.table import Dataset
-from trainer.places import archive_files
-from trainer.places.abstract_place import Place, Stored
-from trainer.places.archive_files import Member
-from trainer.places.file_names import SourceObject
-from trainer.places.places import WordPlace
+from trainer.datasets import Dataset, Origin, cache_folder
+from trainer.places import (
+    DamagedArchiveError,
+    Member,
+    Place,
+    SourceObject,
+    Stored,
+    WordPlace,
+    open_source,
+    opened_files,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +105,7 @@ class _Files(Source):
     @contextmanager
     def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
         objects = self.place.objects()
-        with archive_files.open_source(self.place, objects, scratch) as members:
+        with open_source(self.place, objects, scratch) as members:
             yield OpenedSource(str(self.place), members, objects, _fingerprint(objects, self.part))
 
 
@@ -114,19 +117,19 @@ class _Published(Source):
     part: str
 
     def fingerprint(self) -> str:
-        return _fingerprint(self.origin.offers(cache.cache_folder()), self.part)
+        return _fingerprint(self.origin.offers(cache_folder()), self.part)
 
     @contextmanager
     def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
-        root = cache.cache_folder(cache_dir) or scratch / "download"
+        root = cache_folder(cache_dir) or scratch / "download"
         downloads = self.origin.fetch(root)
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         paths = {each.offer.name: each.path for each in downloads}
         try:
-            with archive_files.opened_files(paths, scratch) as members:
+            with opened_files(paths, scratch) as members:
                 fingerprint = _fingerprint((each.offer.object for each in downloads), self.part)
                 yield OpenedSource(self.origin.source, members, objects, fingerprint)
-        except archive_files.DamagedArchiveError as error:
+        except DamagedArchiveError as error:
             for each in downloads:
                 if each.offer.name == error.archive:
                     each.forget()

@@ -20,7 +20,7 @@ import numpy as np
 
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.source_layout import KINDS, Item
-from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
+from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import ContentError, SettingError, check
 from trainer.texts import some
 

@@ -18,7 +18,7 @@ from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.data.prepared_data import Distribution, MeanMap, Statistics
 from trainer.data.source_layout import Gaze, Size
-from trainer.io import files
+from trainer.io import StrPath
 
 GRID = (12, 16)
 """(height, width) of the coarse centre bias, cells."""
@@ -101,7 +101,7 @@ def measure_image(
     return values
 
 
-def read_statistics(folder: files.StrPath, without: Collection[str] = ()) -> Statistics | None:
+def read_statistics(folder: StrPath, without: Collection[str] = ()) -> Statistics | None:
     """The statistics of a prepared dataset. They do not depend on the order of its images.
 
     Args:

@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 from trainer.datasets import servers
 from trainer.datasets.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, MismatchError, PlaceError
-from trainer.io.files import read_json, remove_path, room_bytes, write_json
-from trainer.machine.progress import Tracker
+from trainer.io import read_json, remove_path, room_bytes, write_json
+from trainer.machine import Tracker
 
 VARIABLE = "MSINET_CACHE"
 """Environment variable with the folder. Empty for none."""

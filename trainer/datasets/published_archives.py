@@ -11,9 +11,7 @@ from trainer.datasets import cache
 from trainer.datasets.servers import NoAnswerError, Server, server_of
 from trainer.datasets.table import DATASETS, Archive
 from trainer.errors import AmbiguousError, SettingError, UnreachableError
-from trainer.places.abstract_place import Place
-from trainer.places.buckets import MissingError
-from trainer.places.file_names import SourceObject
+from trainer.places import MissingError, Place, SourceObject
 
 IN_TABLE = frozenset(archive.address for row in DATASETS.values() for archive in row.archives)
 """Addresses in the table of datasets: the servers of some have no https."""

@@ -13,12 +13,19 @@ import requests  # type: ignore[import-untyped]
 import urllib3
 
 from trainer.errors import SettingError, UnreachableError, UserError
-from trainer.places.abstract_place import Place
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.buckets import MissingError, checksum_of, in_short
-from trainer.places.file_names import ARCHIVES, SourceObject
-from trainer.places.places import DrivePlace, without_queries, without_query
-from trainer.places.queries import Queries
+from trainer.places import (
+    ARCHIVES,
+    BucketPlace,
+    DrivePlace,
+    MissingError,
+    Place,
+    Queries,
+    SourceObject,
+    checksum_of,
+    in_short,
+    without_queries,
+    without_query,
+)
 from trainer.texts import shown
 
 TIMEOUT_S = (15.0, 60.0)

@@ -11,8 +11,7 @@ the file of its folder pysaliency/external_datasets/. We found no published dige
 import dataclasses
 
 from trainer.errors import look_up
-from trainer.places.abstract_place import Place
-from trainer.places.places import place_of
+from trainer.places import Place, place_of
 
 NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset if we found none by its authors."""

@@ -21,18 +21,24 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage, optimize
 
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import Manifest
-from trainer.data.tfrecords import Example
+from trainer.data import Example, Manifest, PreparedData
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Role, Scores, Share
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
-from trainer.machine.progress import Tracker, map_ahead, open_pool
-from trainer.metrics import metrics
-from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.metrics.points import scale_points
+from trainer.machine import Tracker, map_ahead, open_pool
+from trainer.metrics import (
+    BASELINE,
+    DENSITY,
+    FIXATIONS,
+    METRICS,
+    OTHER_COUNTS,
+    cc,
+    metric_value,
+    metrics_that_need,
+    scale_points,
+)
 
 LEAVE_ONE_OUT, SPLIT_HALF = "leave_one_out", "split_half"
 """Who predicts whom in the scores of people: all others one observer, or one half of them the other half."""
@@ -151,7 +157,7 @@ class Observed:
 def score_maps(maps: Mapping[str, Map], truth: Truth) -> Scores:
     """Metric -> the score of its map, without the metrics for which `truth` does not suffice."""
     return {
-        metric: metrics.metric_value(metric, prediction, truth)
+        metric: metric_value(metric, prediction, truth)
         for metric, prediction in maps.items()
         if truth.keys() >= set(METRICS[metric].needs)
     }
@@ -215,7 +221,7 @@ def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> floa
     def difference(blur: float) -> float:
         """Minus the sum of the CC of the densities of all observers with the maps of the dataset."""
         return -sum(
-            metrics.cc(image.density(range(len(image.observers)), blur), density)
+            cc(image.density(range(len(image.observers)), blur), density)
             for image, density in zip(images, maps, strict=True)
         )
 

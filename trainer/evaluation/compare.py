@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainer import wording
-from trainer.data import prepared_data
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import Manifest
+from trainer.data import Manifest, PreparedData
 from trainer.errors import (
     AmbiguousError,
     ContentError,
@@ -40,15 +38,12 @@ from trainer.evaluation.evaluation import (
 )
 from trainer.evaluation.per_image import LeftOut, PerImage
 from trainer.evaluation.run_folders import RunFolder
-from trainer.io.files import local_path
-from trainer.machine.runtime import load_tensorflow
-from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.models.find import find_model
-from trainer.models.provenance import Provenance
-from trainer.network import model_folder
-from trainer.network.model_folder import ModelFolder
-from trainer.places.abstract_place import Stored
-from trainer.places.places import stored_at
+from trainer.io import local_path
+from trainer.machine import load_tensorflow
+from trainer.metrics import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.models import Provenance, find_model
+from trainer.network import EVALUATION, LEFT_OUT, PER_IMAGE, ModelFolder
+from trainer.places import Stored, stored_at
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "
@@ -121,7 +116,7 @@ class Contestant:
         """The `Predictor` of a model folder that exists, loaded on first use."""
         assert self.model is not None
         load_tensorflow()
-        from trainer.prediction.predictor import Predictor
+        from trainer.prediction import Predictor
 
         return Predictor(self.model)
 
@@ -167,13 +162,13 @@ def _find(name: str, label: str) -> Contestant:
                 f"the run {folder} has no evaluation yet: finish it with `make run-pipeline RESUME={folder}`"
             )
         return _evaluated(name, label, attempt / RUN_EVALUATION)
-    if (folder / model_folder.EVALUATION).is_file() and not ModelFolder(folder).has_weights:
+    if (folder / EVALUATION).is_file() and not ModelFolder(folder).has_weights:
         return _evaluated(name, label, folder)
     try:
         model = find_model(name)
     except UserError as error:
         raise UserError(f"{name} cannot be compared ({error}): name {KINDS}") from None
-    if (model / model_folder.EVALUATION).is_file():
+    if (model / EVALUATION).is_file():
         return _evaluated(name, label, model, model)
     return Contestant(label, name, model, {}, {"model": str(model)})
 
@@ -181,7 +176,7 @@ def _find(name: str, label: str) -> Contestant:
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder. Its model is in `model`, or else where the evaluation says."""
     evaluation = Evaluation.read(folder, EVALUATE_AGAIN)
-    tables, scored = PerImage.read_all(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
+    tables, scored = PerImage.read_all(folder / PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
     has = {
         "folder": all(result.folder for result in scored.values()),
         "image_sizes": all(Role.CANDIDATE in result.image_sizes for result in scored.values()),
@@ -232,13 +227,9 @@ def _download(place: Stored) -> pathlib.Path | None:
         if "@" not in str(place).rpartition("/")[2]:
             raise
         return None  # it may be a registered version, which `find_model` looks up
-    if (
-        model_folder.EVALUATION not in objects
-        or model_folder.PER_IMAGE not in objects
-        or ModelFolder.among(objects)
-    ):
+    if EVALUATION not in objects or PER_IMAGE not in objects or ModelFolder.among(objects):
         return None
-    names = (model_folder.EVALUATION, model_folder.PER_IMAGE, model_folder.LEFT_OUT)
+    names = (EVALUATION, PER_IMAGE, LEFT_OUT)
     return place.local_for_now([objects[name] for name in names if name in objects])
 
 
@@ -388,7 +379,7 @@ def evaluate_again(
     Raises:
         UserError: a split has no images, or a model's folder no longer exists.
     """
-    manifests = prepared_data.Manifest.load_all(datasets)
+    manifests = Manifest.load_all(datasets)
     biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
     if missing := _missing(contestants):
         raise NotFoundError(f"these models no longer exist: {', '.join(missing)}. Name their current folders")

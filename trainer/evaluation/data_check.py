@@ -13,21 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from trainer.data import splits
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import Manifest
-from trainer.data.statistics import Shift
+from trainer.data import Manifest, PreparedData, Shift, hash_position
 from trainer.evaluation import witness
 from trainer.evaluation.evaluation import Role
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
-from trainer.io.files import StrPath
-from trainer.machine.progress import Tracker
-from trainer.metrics.metric_table import LEAD, METRICS
-from trainer.models.provenance import Provenance
-from trainer.network import model_folder
-from trainer.network.preprocess import Frame
+from trainer.io import StrPath
+from trainer.machine import Tracker
+from trainer.metrics import LEAD, METRICS
+from trainer.models import Provenance
+from trainer.network import PER_IMAGE, Frame
 from trainer.texts import some
 
 MOST_ASKED = 120
@@ -128,7 +124,7 @@ NO_SCORES = _Scores(*[np.zeros(0)] * 4)
 
 def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Compared) -> _Scores:
     """The scores of the default then and now. Empty for one without scores of its images."""
-    table = pathlib.Path(default, model_folder.PER_IMAGE)
+    table = pathlib.Path(default, PER_IMAGE)
     if not table.is_file():
         return NO_SCORES
     decided_on = next(iter(PerImage.read_all(table, "restore it").values()))  # what decides is written first
@@ -140,9 +136,9 @@ def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Com
         for pair in compared.pairs
         if (pair.now.split, pair.before.split) == (split, split) and pair.before.image in then
     }
-    old = sorted(pairs, key=splits.hash_position)[:MOST_SCORED] if compared.changed else []
+    old = sorted(pairs, key=hash_position)[:MOST_SCORED] if compared.changed else []
     added = [line.image for line in compared.added if line.split == split]
-    new = sorted(added, key=splits.hash_position)[:MOST_SCORED]
+    new = sorted(added, key=hash_position)[:MOST_SCORED]
     now = _score(folder, manifest, default, held_out, {*old, *new})
     return _Scores(
         np.array([pairs[name] for name in old]),
@@ -168,7 +164,7 @@ def _score(
 
 @functools.lru_cache(2)
 def _predictor(default: str) -> Any:
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction import Predictor
 
     return Predictor(default)
 
@@ -176,7 +172,7 @@ def _predictor(default: str) -> Any:
 def _chosen(lines: Sequence[Line], added: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """The images that the default is asked about: about as many added ones as others."""
     groups: list[list[tuple[str, str]]] = [[], []]
-    for line in sorted(lines, key=lambda line: splits.hash_position(line.digest)):
+    for line in sorted(lines, key=lambda line: hash_position(line.digest)):
         groups[line.key in added].append(line.key)
     n_added = min(len(groups[1]), max(MOST_ASKED // 2, MOST_ASKED - len(groups[0])))
     return {*groups[1][:n_added], *groups[0][: MOST_ASKED - n_added]}

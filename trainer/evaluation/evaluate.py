@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainer import wording
-from trainer.data import prepared_data
-from trainer.data.prepared import PreparedData
+from trainer.data import Manifest, PreparedData
 from trainer.errors import SettingError
 from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen
 from trainer.evaluation.evaluation import (
@@ -35,13 +34,10 @@ from trainer.evaluation.evaluation import (
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig, metric_of
-from trainer.io import files
-from trainer.io.files import StrPath
-from trainer.machine import package_version
-from trainer.machine.runtime import load_tensorflow
-from trainer.metrics.metric_table import LEAD, METRICS
-from trainer.network import model_folder
-from trainer.network.model_folder import PAGE, PICTURE
+from trainer.io import StrPath, replacing
+from trainer.machine import code_version, load_tensorflow
+from trainer.metrics import LEAD, METRICS
+from trainer.network import EVALUATION, PAGE, PER_IMAGE, PICTURE
 from trainer.texts import now
 
 PICTURES_PER_GROUP = 3
@@ -97,11 +93,11 @@ def evaluate_models(
         left_out[decides] = []
     load_tensorflow()
     from trainer.evaluation import known
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction import Predictor
 
     predictors = {model: Predictor(folder) for model, folder in folders.items()}
     results: dict[str, ScoredDataset] = {}
-    with files.replacing(output, last=model_folder.EVALUATION) as partial:
+    with replacing(output, last=EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
             data = _Data(name, pathlib.Path(datasets[name]), manifests[name], left_out[name])
@@ -130,25 +126,25 @@ class _Data:
 
     name: str
     folder: pathlib.Path
-    manifest: prepared_data.Manifest
+    manifest: Manifest
     left_out: list[str]
     """Names of the images that are not scored."""
 
 
 def _check(
     config: EvaluateConfig, datasets: Mapping[str, StrPath], output: pathlib.Path
-) -> tuple[dict[str, prepared_data.Manifest], str]:
+) -> tuple[dict[str, Manifest], str]:
     """Return the manifests and the deciding dataset. Find every error that can be found before the slow part."""
     if not datasets:
         raise SettingError("no dataset to evaluate on: name at least one prepared folder")
     Evaluation.check_output(output)
-    manifests = prepared_data.Manifest.load_all(datasets)
+    manifests = Manifest.load_all(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
     config.check_measurable(decides, manifests[decides].has_fixations)
     return manifests, decides
 
 
-def _left_out(folder: StrPath, manifest: prepared_data.Manifest, models: Mapping[str, Seen]) -> list[str]:
+def _left_out(folder: StrPath, manifest: Manifest, models: Mapping[str, Seen]) -> list[str]:
     """The names of the held-out images that one of the models has seen.
 
     Raises `UserError` if the candidate has seen all images of a test set.
@@ -179,7 +175,7 @@ def _score(
     ceiling = Ceiling(folder, manifest, bias) if manifest.has_observers else None
     scorer = Scorer(folder, manifest, predictors, bias, data.left_out, ceiling.add if ceiling else None)
     table = scorer.score(f"evaluate {data.name}")
-    per_image.append_scores(output / model_folder.PER_IMAGE, data.name, table)
+    per_image.append_scores(output / PER_IMAGE, data.name, table)
     groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
     result = _summary(config, data, bias, table, _draw(scorer, table, groups, output, data.name))
     if decision is not None and Role.CHAMPION in table.scores:
@@ -217,7 +213,7 @@ def _on_known(
         return Known(Known.GONE, n_known) if n_known else None
     from trainer.evaluation.scoring import Scorer
 
-    manifest = prepared_data.Manifest.load(folder)
+    manifest = Manifest.load(folder)
     # Images that the candidate was trained on flatter it, so they are left out if enough others are there.
     trained_on = models[Role.CANDIDATE].among(folder, splits=("train",))
     enough = manifest.counts[manifest.held_out] - len(trained_on) >= confidence.MIN_DECIDING
@@ -245,9 +241,9 @@ def _keep(
     first, *others = datasets.values()
     by_step: dict[str, StrPath] = {}
     for folder in (*trained_on, *others):
-        by_step["test" if prepared_data.Manifest.load(folder).is_test_set else "base"] = folder
+        by_step["test" if Manifest.load(folder).is_test_set else "base"] = folder
     recorded.write_recorded(output / RECORDED, {"finetune": first, **by_step})
-    scored = PerImage.read_all(output / model_folder.PER_IMAGE, "")[decides].images
+    scored = PerImage.read_all(output / PER_IMAGE, "")[decides].images
     return known.write_known(output / KNOWN, datasets[decides], scored, before)
 
 
@@ -255,9 +251,9 @@ def _summary(
     config: EvaluateConfig, data: _Data, bias: pathlib.Path, table: PerImage, pictures: list[Picture]
 ) -> ScoredDataset:
     """The mean scores of each model with their intervals, and the candidate's gains over the current default."""
-    from trainer.data.tfrecords import Original
+    from trainer.data import Original
 
-    level, source = gate.shown_confidence(config), prepared_data.Manifest.load(bias)
+    level, source = gate.shown_confidence(config), Manifest.load(bias)
     models = [model for model in (Role.CENTER_BIAS, Role.CHAMPION) if model in table.scores]
     against = {model: table.gains(Role.CANDIDATE, model, level) for model in models}
     return ScoredDataset(
@@ -360,7 +356,7 @@ def _conclude(
         reason=" ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
         model_configs=model_configs,
         date=now(),
-        code_version=package_version.code_version(),
+        code_version=code_version(),
     )
 
 

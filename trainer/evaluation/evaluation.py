@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 from typing_extensions import TypedDict
 
 from trainer import wording
-from trainer.data.prepared_data import Manifest
+from trainer.data import Manifest
 from trainer.errors import GateError, PlaceError
 from trainer.evaluation import sample_notices
 from trainer.evaluation.settings import metric_of
-from trainer.io import files
-from trainer.io.files import StrPath
-from trainer.network.model_folder import EVALUATION, LEFT_OUT, PER_IMAGE, ModelConfig
+from trainer.io import StrPath, checked_json, is_taken, parse_json, read_limited, write_json
+from trainer.network import EVALUATION, LEFT_OUT, PER_IMAGE, ModelConfig
 from trainer.texts import some
 
 PREDICTIONS = "predictions"
@@ -381,7 +380,7 @@ class Evaluation:
     @staticmethod
     def check_output(folder: StrPath) -> None:
         """Raise `UserError` if there is something at the place of an evaluation."""
-        if files.is_taken(pathlib.Path(folder)):
+        if is_taken(pathlib.Path(folder)):
             raise PlaceError(f"{folder} exists already: choose another folder for the evaluation, or remove it")
 
     @staticmethod
@@ -395,7 +394,7 @@ class Evaluation:
     def read(cls, folder: StrPath, remedy: str) -> "Evaluation":
         """Read the evaluation in a folder. Raises `ContentError` as `parse` does."""
         path = pathlib.Path(folder, EVALUATION)
-        return cls.parse(files.read_limited(path, remedy, MOST_BYTES), str(path), remedy)
+        return cls.parse(read_limited(path, remedy, MOST_BYTES), str(path), remedy)
 
     @classmethod
     def parse(cls, content: bytes, origin: str, remedy: str) -> "Evaluation":
@@ -409,9 +408,9 @@ class Evaluation:
         Raises:
             ContentError: it is not JSON, a key is missing, or a value has another type.
         """
-        value: _Form = files.parse_json(content, origin, remedy, _Form)
+        value: _Form = parse_json(content, origin, remedy, _Form)
         datasets = {name: _completed(each) for name, each in value["datasets"].items()}
-        evaluation: Evaluation = files.checked_json({**value, "datasets": datasets}, origin, remedy, cls)
+        evaluation: Evaluation = checked_json({**value, "datasets": datasets}, origin, remedy, cls)
         return evaluation
 
     def write(self, folder: pathlib.Path) -> None:
@@ -424,7 +423,7 @@ class Evaluation:
             **others,
             "known": dataclasses.asdict(self.known) if self.known else None,
         }
-        files.write_json(folder / EVALUATION, content)
+        write_json(folder / EVALUATION, content)
 
     @property
     def metric(self) -> str:

@@ -5,15 +5,14 @@ import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainer.data.prepared_data import Manifest
-from trainer.data.settings import SAMPLE
+from trainer.data import SAMPLE, Manifest
 from trainer.errors import SettingError
 from trainer.evaluation import confidence, reasons
 from trainer.evaluation.evaluation import BECOMES, CONFIDENCE, Ending, Gain, Known, Role, Scores
 from trainer.evaluation.settings import EvaluateConfig, metric_of
-from trainer.io.files import StrPath
-from trainer.metrics.metric_table import BASELINE_METRICS, METRICS
-from trainer.models.provenance import Provenance
+from trainer.io import StrPath
+from trainer.metrics import BASELINE_METRICS, METRICS
+from trainer.models import Provenance
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,15 +9,11 @@ import pathlib
 import zipfile
 from collections.abc import Collection, Iterator
 
-from trainer.data import splits
-from trainer.data.held_out_set import HeldOutImage
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import Manifest
+from trainer.data import HeldOutImage, Manifest, PreparedData, hash_position
 from trainer.errors import ContentError, UserError
 from trainer.evaluation import recorded
 from trainer.evaluation.evaluation import KNOWN
-from trainer.io import files
-from trainer.io.files import StrPath
+from trainer.io import StrPath, folder_for_now, temporary_folder
 
 MOST, MOST_BYTES = 200, 2**26
 """So many images are kept, chosen by a hash of their pixels, while their files have no more bytes than this."""
@@ -43,7 +39,7 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
     old = recorded.read_lines(before) if before is not None else []
     new = [line for line in recorded.read_lines(folder) if line.split == split and line.image in names]
     lines = [*old, *recorded.compare(new, old).added]
-    ordered = sorted({line.digest for line in lines}, key=splits.hash_position)[:MOST]
+    ordered = sorted({line.digest for line in lines}, key=hash_position)[:MOST]
     kept: dict[str, HeldOutImage] = {}
     for source, listed in ((before, old), (folder, new)):
         wanted = {line.image for line in listed if line.digest in ordered}
@@ -56,7 +52,7 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
             chosen.append(kept[digest])
     if not chosen:
         return 0
-    with files.temporary_folder() as scratch:
+    with temporary_folder() as scratch:
         prepared = scratch / "known"
         prepared.mkdir()
         PreparedData(prepared).write_test_set("known", chosen)
@@ -78,7 +74,7 @@ def open_known(model: StrPath) -> pathlib.Path | None:
     path = pathlib.Path(model, KNOWN)
     if not path.is_file():
         return None
-    folder = files.folder_for_now() / "known"
+    folder = folder_for_now() / "known"
     try:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(folder)

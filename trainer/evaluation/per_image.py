@@ -14,8 +14,8 @@ from trainer.errors import ContentError, NotFoundError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import Gain, Intervals, Scores
-from trainer.metrics.metric_table import METRICS
-from trainer.network.model_folder import LEFT_OUT
+from trainer.metrics import METRICS
+from trainer.network import LEFT_OUT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ from trainer import wording
 from trainer.evaluation import confidence
 from trainer.evaluation.evaluation import Gain, Known, Scores, Significance
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.metrics.metric_table import METRICS
+from trainer.metrics import METRICS
 
 CONFIRM = (
     "If the data are right, set the default to this version: `python -m pipeline registry set-default challenger`."

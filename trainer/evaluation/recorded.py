@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainer.data import copies
-from trainer.data.prepared import PreparedData
+from trainer.data import PreparedData, match_copies
 from trainer.errors import ContentError, check
 from trainer.evaluation.evaluation import RECORDED
-from trainer.io.files import StrPath
+from trainer.io import StrPath
 from trainer.texts import some
 
 FEWEST_ALIKE = 0.8
@@ -199,7 +198,7 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
         by_name[_name_and_size(line)] = line
     rest = [line for line in now if line.digest not in by_digest]
     hashes = [line.hash for line in rest], [line.hash for line in before]
-    twins = copies.match_copies(*hashes, mirrored=False)  # else positions would be mirrored, too
+    twins = match_copies(*hashes, mirrored=False)  # else positions would be mirrored, too
     copied = {line.key: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:

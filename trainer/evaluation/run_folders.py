@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from trainer.io.files import read_json
+from trainer.io import read_json
 
 RUN_FILE = "run.json"
 """File in the folder of a run."""

@@ -20,19 +20,26 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import prepared_data
-from trainer.data.prepared import PreparedData
-from trainer.data.tfrecords import Example, Original
+from trainer.data import Example, Manifest, Original, PreparedData
 from trainer.errors import UserError
 from trainer.evaluation.evaluation import Role, Scores
 from trainer.evaluation.per_image import LeftOut, PerImage
-from trainer.machine.progress import Tracker, map_ahead, open_pool
-from trainer.metrics import metrics
-from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.metrics.points import count_points, scale_points
-from trainer.network.model_folder import PAGE
-from trainer.network.preprocess import Frame
-from trainer.prediction.predictor import Predictor
+from trainer.machine import Tracker, map_ahead, open_pool
+from trainer.metrics import (
+    BASELINE,
+    DENSITY,
+    FIXATIONS,
+    METRICS,
+    OF_UNIFORM,
+    OTHER_COUNTS,
+    Values,
+    count_points,
+    metric_values,
+    metrics_that_need,
+    scale_points,
+)
+from trainer.network import PAGE, Frame
+from trainer.prediction import Predictor
 
 MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)
 """Number of images that are prepared or scored ahead of the network."""
@@ -84,7 +91,7 @@ class Background:
 
     def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
         self._center_bias = PreparedData(folder).center_bias
-        self._is_own = prepared_data.Manifest.load(folder).is_test_set
+        self._is_own = Manifest.load(folder).is_test_set
         points = collections.defaultdict(list)
         for example in examples:
             points[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
@@ -149,7 +156,7 @@ class Scorer:
     def __init__(
         self,
         folder: pathlib.Path,
-        manifest: prepared_data.Manifest,
+        manifest: Manifest,
         predictors: Mapping[str, Predictor],
         bias_folder: pathlib.Path | None = None,
         left_out: Collection[str] = (),
@@ -337,20 +344,18 @@ def _compared(prediction: Map) -> Map:
 
 def _values(
     maps: Mapping[str, npt.NDArray[np.floating]], truth: Mapping[str, Any]
-) -> dict[str, dict[str, metrics.Values | float]]:
+) -> dict[str, dict[str, Values | float]]:
     """Model -> `metrics.metric_values` of all metrics that `truth` allows, of the maps and of a uniform one."""
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
-    values = {
-        model: {name: metrics.metric_values(name, each, truth) for name in names} for model, each in maps.items()
-    }
-    uniform, known = np.ones_like(maps[Role.CENTER_BIAS]), metrics.OF_UNIFORM
+    values = {model: {name: metric_values(name, each, truth) for name in names} for model, each in maps.items()}
+    uniform, known = np.ones_like(maps[Role.CENTER_BIAS]), OF_UNIFORM
     values[Role.UNIFORM] = {
-        name: known[name] if name in known else metrics.metric_values(name, uniform, truth) for name in names
+        name: known[name] if name in known else metric_values(name, uniform, truth) for name in names
     }
     return values
 
 
-def _means(values: Mapping[str, Mapping[str, metrics.Values | float]]) -> dict[str, Scores]:
+def _means(values: Mapping[str, Mapping[str, Values | float]]) -> dict[str, Scores]:
     """Model -> metric -> score."""
     return {
         model: {name: float(np.mean(each)) for name, each in of_model.items()}
@@ -362,23 +367,21 @@ def _means(values: Mapping[str, Mapping[str, metrics.Values | float]]) -> dict[s
 
 
 def _without_observers(
-    values: Mapping[str, Mapping[str, metrics.Values | float]], observers: npt.NDArray[np.int64]
-) -> dict[str, dict[str, metrics.Values]]:
+    values: Mapping[str, Mapping[str, Values | float]], observers: npt.NDArray[np.int64]
+) -> dict[str, dict[str, Values]]:
     """Model -> metric of fixations -> its score without each of the observers, (n,). NaN for the only one."""
     _, places, counts = np.unique(observers, return_inverse=True, return_counts=True)
     left = len(observers) - counts
 
-    def means(each: metrics.Values | float) -> metrics.Values:
+    def means(each: Values | float) -> Values:
         sums = np.bincount(places, np.broadcast_to(each, len(observers)))
-        scores: metrics.Values = np.divide(sums.sum() - sums, left, where=left > 0, out=np.full(len(sums), np.nan))
+        scores: Values = np.divide(sums.sum() - sums, left, where=left > 0, out=np.full(len(sums), np.nan))
         return scores
 
     return {model: {name: means(each) for name, each in of_model.items()} for model, of_model in values.items()}
 
 
-def _without_each(
-    maps: Mapping[str, Map], example: Example, sigma_px: float
-) -> dict[str, dict[str, metrics.Values]]:
+def _without_each(maps: Mapping[str, Map], example: Example, sigma_px: float) -> dict[str, dict[str, Values]]:
     """Model -> metric of densities -> its score without each of the observers, (n,). NaN for the only one.
 
     The density of the others is made anew as `blur` does, with `sigma_px` pixels of the original image, but

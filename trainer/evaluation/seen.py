@@ -8,14 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.data.copies import match_copies
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
-from trainer.datasets.table import HASH, HASH_BY_FOLDER
+from trainer.data import SPLITS, Manifest, PreparedData, hashes_of, match_copies
+from trainer.datasets import HASH, HASH_BY_FOLDER
 from trainer.errors import MismatchError
-from trainer.io.files import StrPath
-from trainer.models.provenance import Provenance
-from trainer.network.model_folder import ModelFolder
+from trainer.io import StrPath
+from trainer.models import Provenance
+from trainer.network import ModelFolder
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import dataclasses
 from typing import ClassVar
 
 from trainer.errors import SettingError, check
-from trainer.metrics.metric_table import DECIDING, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
-from trainer.settings.fields import check_ranges, setting
+from trainer.metrics import DECIDING, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.settings import check_ranges, setting
 
 GATE_ON = ("finetune", "test")
 KEEP, FORGET = "keep", "forget"

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 
 from typing_extensions import TypedDict
 
-from trainer.data.prepared_data import Statistics
-from trainer.io.files import checked_json
-from trainer.network.model_folder import ModelConfig
+from trainer.data import Statistics
+from trainer.io import checked_json
+from trainer.network import ModelConfig
 
 
 @dataclasses.dataclass(frozen=True)

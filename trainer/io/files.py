@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import TYPE_CHECKING, Any
 
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.machine.processes import ProcessId
+from trainer.machine import ProcessId
 from trainer.texts import first_line
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
 
 def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     """Copy the files alone: their modes and times can be set only by the user who owns the mount."""
-    from trainer.machine.progress import Tracker
+    from trainer.machine import Tracker
 
     target.mkdir(exist_ok=True)
     (target / UNFINISHED).touch()

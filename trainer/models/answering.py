@@ -8,11 +8,11 @@ import pathlib
 import sys
 from typing import Self
 
-from trainer.machine.runtime import load_tensorflow
+from trainer.machine import load_tensorflow
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Provenance
-from trainer.network.model_folder import PICTURE, ModelFolder
+from trainer.network import PICTURE, ModelFolder
 from trainer.texts import printable
 
 EVIDENCE = (
@@ -97,7 +97,7 @@ class Answering:
             UserError: the model is damaged, nothing can be written, or the export gives other maps than the
                 network.
         """
-        from trainer.network.export import Export
+        from trainer.network import Export
 
         load_tensorflow()
         Export(self.folder, kind, flip_prediction).saved_model(path, size, signature, self.notice)
@@ -121,7 +121,7 @@ class Answering:
         Raises:
             UserError: the model's weights or its configuration are damaged.
         """
-        from trainer.network.export import Export
+        from trainer.network import Export
 
         metadata = {
             "description": printable(self.description),
@@ -140,8 +140,7 @@ class Answering:
         """
         import numpy as np
 
-        from trainer.network.export import Export
-        from trainer.network.inference import Inference
+        from trainer.network import Export, Inference
 
         folder = self.folder
         size = ModelFolder(folder).image_size

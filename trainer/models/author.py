@@ -15,19 +15,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainer.data.prepared_data import Manifest
-from trainer.datasets.table import Archive, Dataset
+from trainer.data import Manifest
+from trainer.datasets import Archive, Dataset
 from trainer.errors import ContentError, PlaceError, UserError, check, look_up
-from trainer.io import files
-from trainer.network.model_folder import ModelFolder
-from trainer.places import archive_files
-from trainer.places.archive_files import Member
-from trainer.places.places import DrivePlace
+from trainer.io import folder_for_now, temporary_folder
+from trainer.network import ModelFolder
+from trainer.places import DrivePlace, Member, opened_files
 from trainer.texts import some
 
 if TYPE_CHECKING:
-    from trainer.datasets.cache import Download
-    from trainer.network.weight_files import LocalWeights
+    from trainer.datasets import Download
+    from trainer.network import LocalWeights
 
 PREFIX = "author:"
 MODEL = "model"
@@ -96,7 +94,7 @@ def fetched(source: str) -> "Download":
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
-    from trainer.datasets.published_archives import Origin
+    from trainer.datasets import Origin
 
     row, folder = get_author_weights(source), archives_folder()
     (published,) = row.archives
@@ -109,14 +107,14 @@ def fetched(source: str) -> "Download":
 
 def archives_folder() -> pathlib.Path:
     """Return the folder of the cache of downloads. If there is none, one that this process removes at its end."""
-    from trainer.datasets import cache
+    from trainer.datasets import cache_folder
 
-    return cache.cache_folder() or _for_now()
+    return cache_folder() or _for_now()
 
 
 @functools.cache
 def _for_now() -> pathlib.Path:
-    return files.folder_for_now()
+    return folder_for_now()
 
 
 def find_author_model(source: str) -> pathlib.Path:
@@ -128,8 +126,8 @@ def find_author_model(source: str) -> pathlib.Path:
     Raises:
         UserError: the name is unknown, or the weights cannot be downloaded or imported.
     """
-    from trainer.datasets import cache
-    from trainer.network.importing import Imported
+    from trainer.datasets import used_folder
+    from trainer.network import Imported
 
     row, archive, root = get_author_weights(source), fetched(source), archives_folder()
     # Another archive or another layout of models has another folder.
@@ -137,7 +135,7 @@ def find_author_model(source: str) -> pathlib.Path:
     model = place / MODEL
     if ModelFolder(model).config_file.is_file():
         return model
-    with cache.used_folder(root, place, f"another process imports {source}"):
+    with used_folder(root, place, f"another process imports {source}"):
         if not ModelFolder(model).config_file.is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
@@ -158,10 +156,10 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     Raises:
         UserError: as `fetched`, or the archive is damaged or has other files.
     """
-    from trainer.network.weight_files import LocalWeights
+    from trainer.network import LocalWeights
 
     archive, row = fetched(source), get_author_weights(source)
-    with files.temporary_folder() as folder:
+    with temporary_folder() as folder:
         try:
             yield LocalWeights(_unpacked(archive, row, folder))
         except ContentError as error:
@@ -176,7 +174,7 @@ def _unpacked(archive: "Download", row: AuthorWeights, folder: pathlib.Path) -> 
     """Unpack the weights, and nothing else, into `folder`. Returns their path, as `LocalWeights.path`."""
     name = archive.offer.name
     try:
-        with archive_files.opened_files({name: archive.path}, folder) as members:
+        with opened_files({name: archive.path}, folder) as members:
             path, chosen = _chosen(members, row, name)
             for member in chosen:
                 (folder / member.path).parent.mkdir(parents=True, exist_ok=True)
@@ -196,7 +194,7 @@ def _chosen(members: Sequence[Member], row: AuthorWeights, archive: str) -> tupl
 
     Of several weights only the ones with the author's name count, such as `model_salicon_cpu`.
     """
-    from trainer.network.weight_files import NamedWeights
+    from trainer.network import NamedWeights
 
     paths = {member.path: member for member in members}
     for found in NamedWeights.forms_among(paths):

@@ -13,7 +13,7 @@ from trainer.models.lookup import has_pretrained, look_up_model
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
-from trainer.places.places import stored_at
+from trainer.places import stored_at
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from trainer.errors import ContentError, NotFoundError
-from trainer.io.files import local_path
+from trainer.io import local_path
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import (
     ALIASES,
@@ -18,10 +18,8 @@ from trainer.models.registry_layout import (
     read_aliases,
     version_numbers,
 )
-from trainer.network.model_folder import ASSETS_EXTRA, MODEL_WEIGHTS, ModelFolder
-from trainer.places.abstract_place import Stored
-from trainer.places.file_names import SourceObject
-from trainer.places.places import stored_at
+from trainer.network import ASSETS_EXTRA, MODEL_WEIGHTS, ModelFolder
+from trainer.places import SourceObject, Stored, stored_at
 from trainer.texts import nearest
 
 NEITHER = f"is neither a model (it has no {MODEL_WEIGHTS}) nor a registered name"

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-from trainer.data.prepared_data import Manifest
-from trainer.data.settings import SAMPLE
-from trainer.network.model_folder import ModelFolder
+from trainer.data import SAMPLE, Manifest
+from trainer.network import ModelFolder
 
 SHAPES = "generated shapes"
 MARK = f"trained on {SHAPES}"

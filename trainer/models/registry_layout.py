@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 
 from trainer.errors import NotFoundError
-from trainer.io.files import read_json
+from trainer.io import read_json
 from trainer.models.model_names import DEFAULT
-from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, MODEL_WEIGHTS, PER_IMAGE
+from trainer.network import ASSETS_EXTRA, EVALUATION, LEFT_OUT, MODEL_WEIGHTS, PER_IMAGE
 from trainer.texts import shown
 
 VERSION = "version.json"

@@ -12,23 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer.data.settings import parse_image_size
-from trainer.datasets.table import Dataset
+from trainer.data import parse_image_size
+from trainer.datasets import Dataset
 from trainer.errors import NotFoundError, PlaceError, SettingError, UserError
-from trainer.io import files
-from trainer.io.files import StrPath, is_taken, local_path
+from trainer.io import StrPath, is_taken, local_path, temporary_folder
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.lookup import holds_model, nearest_model
 from trainer.models.model_names import NO_FILE, PRETRAINED
 from trainer.models.registry_layout import PATH_OF_WEIGHTS
-from trainer.network.importing import Imported
-from trainer.network.model_folder import ModelFolder
-from trainer.network.weight_files import LocalWeights, NamedWeights
-from trainer.places.abstract_place import Stored
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.file_names import SourceObject
-from trainer.places.places import stored_at
+from trainer.network import Imported, LocalWeights, ModelFolder, NamedWeights
+from trainer.places import BucketPlace, SourceObject, Stored, stored_at
 from trainer.texts import printable
 
 
@@ -58,7 +52,7 @@ class WeightSource:
         elif model := self._model:
             yield LocalWeights.of_model(model)
         elif remote := self._remote:
-            with files.temporary_folder() as folder:
+            with temporary_folder() as folder:
                 remote.folder.local(remote.weights, folder)
                 yield LocalWeights(folder / remote.named.name, None, remote.fingerprint)
         else:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError
-from trainer.io.files import read_json, replacing, write_json
+from trainer.io import read_json, replacing, write_json
 from trainer.network.architecture import Architecture
 from trainer.network.arrays import SCALE, Shape, Weights
 from trainer.network.model_folder import (

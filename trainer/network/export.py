@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.io.files import replacing
+from trainer.io import replacing
 from trainer.network import compact
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import PICTURE, SIGNATURES, ModelFolder, flips, for_kind

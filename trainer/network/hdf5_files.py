@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError
-from trainer.machine import untrusted
-from trainer.machine.untrusted import Limits
+from trainer.machine import Limits, call_untrusted
 from trainer.network.arrays import Array, Shape, fitting
 from trainer.texts import first_line
 
@@ -41,7 +40,7 @@ def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> 
         ContentError: it is damaged, or takes more time or memory than LIMITS.
     """
     function = "trainer.network.hdf5_files.read_fitting_hdf5"
-    arrays: list[Array] = untrusted.call_untrusted(
+    arrays: list[Array] = call_untrusted(
         function, path, frozenset(shapes), file=what, remedy=REMEDY, limits=LIMITS
     )
     return arrays

@@ -11,10 +11,8 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.io.files import read_json, replacing
-from trainer.machine import untrusted
-from trainer.machine.package_version import code_version
-from trainer.machine.untrusted import Limits
+from trainer.io import read_json, replacing
+from trainer.machine import Limits, call_untrusted, code_version, end_untrusted
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, ModelFolder, SizedConfig
 from trainer.network.networks import DEFAULT_NETWORK
 from trainer.network.weight_files import LocalWeights
@@ -58,7 +56,7 @@ class Imported:
         limits = Limits(SECONDS + PIXEL_SECONDS * n_pixels, IMPORT_BYTES + PIXEL_BYTES * n_pixels)
         try:
             with replacing(output, last=MODEL_CONFIG) as folder:
-                imported: Imported = untrusted.call_untrusted(
+                imported: Imported = call_untrusted(
                     f"{__name__}.convert_here",
                     *(local, source, folder, dataset, image_size),
                     file=source,
@@ -66,7 +64,7 @@ class Imported:
                     limits=limits,
                 )
         finally:
-            untrusted.end_untrusted()  # the worker has TensorFlow in its memory
+            end_untrusted()  # the worker has TensorFlow in its memory
         return imported
 
 
@@ -77,7 +75,7 @@ def convert_here(
     local: LocalWeights, source: str, folder: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
     """Load TensorFlow in this process, without GPUs, and import weights with it."""
-    from trainer.machine.runtime import load_tensorflow
+    from trainer.machine import load_tensorflow
 
     load_tensorflow()
     import tensorflow as tf

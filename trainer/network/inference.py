@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError
-from trainer.machine import runtime
+from trainer.machine import load_openvino, multiplies_bfloat16
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import PICTURE, ModelFolder, for_kind
@@ -47,7 +47,7 @@ class Inference:
         graph = encode_onnx(
             network_of(config), read_stored(folder), model_folder.flips(config), Calibration.of_config(config)
         )
-        openvino = runtime.load_openvino()
+        openvino = load_openvino()
         core = openvino.Core()
         self.precision = precision or _fastest()
         """One of PRECISIONS."""
@@ -82,4 +82,4 @@ class Inference:
 
 def _fastest() -> str:
     """The precision that this CPU multiplies fastest."""
-    return "bfloat16" if runtime.multiplies_bfloat16() else "float32"
+    return "bfloat16" if multiplies_bfloat16() else "float32"

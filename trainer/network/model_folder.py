@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NotRequired
 from typing_extensions import TypedDict
 
 from trainer.errors import ContentError, check
-from trainer.io.files import StrPath, parse_json, read_json
+from trainer.io import StrPath, parse_json, read_json
 from trainer.network.architecture import Architecture
 from trainer.network.networks import network_of
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 from PIL.ExifTags import Base
 
 from trainer.errors import MismatchError, PlaceError
-from trainer.io.files import replacing, write_json
+from trainer.io import replacing, write_json
 from trainer.network import hdf5_files, load, preprocess, tensorflow_preprocess
 from trainer.network.load import Trained
 from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG, MODEL_WEIGHTS, SAVED_MODEL, SIGNATURES

@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Self
 
 from trainer.errors import AmbiguousError, ContentError, NotFoundError
-from trainer.io.files import StrPath, checksum
-from trainer.machine import untrusted
-from trainer.machine.untrusted import Limits
+from trainer.io import StrPath, checksum
+from trainer.machine import Limits, call_untrusted, end_untrusted
 from trainer.network import hdf5_files
 from trainer.network.arrays import Array, Shape
 from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
@@ -144,11 +143,11 @@ class LocalWeights:
             return hdf5_files.read_in_worker(path, shapes, what)
         function = "trainer.network.tensorflow_files.read_fitting_tensorflow"
         try:
-            arrays: list[Array] = untrusted.call_untrusted(
+            arrays: list[Array] = call_untrusted(
                 function, path, frozenset(shapes), file=what, remedy=hdf5_files.REMEDY, limits=LIMITS
             )
         finally:
-            untrusted.end_untrusted()  # the worker has TensorFlow in its memory
+            end_untrusted()  # the worker has TensorFlow in its memory
         return arrays
 
 

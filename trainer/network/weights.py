@@ -3,7 +3,7 @@
 import os
 
 from trainer.errors import NotFoundError
-from trainer.machine import untrusted
+from trainer.machine import call_untrusted
 from trainer.network import compact, hdf5_files
 from trainer.network.arrays import Weights
 from trainer.network.matching import match
@@ -38,7 +38,5 @@ def read_stored(folder: str | os.PathLike[str]) -> Weights:
 
 def _decode_in_worker(content: bytes, what: str) -> Weights:
     function = "trainer.network.compact.decode_compact"
-    stored: Weights = untrusted.call_untrusted(
-        function, content, file=what, remedy=compact.REMEDY, limits=hdf5_files.LIMITS
-    )
+    stored: Weights = call_untrusted(function, content, file=what, remedy=compact.REMEDY, limits=hdf5_files.LIMITS)
     return stored

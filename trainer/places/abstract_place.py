@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable
 from typing import IO, Self
 
-from trainer.io import files
+from trainer.io import folder_for_now
 from trainer.places.file_names import SourceObject
 
 PROBE = ".writable"
@@ -130,7 +130,7 @@ class Stored(Place, abc.ABC):
 
     def local_for_now(self, objects: list[SourceObject]) -> pathlib.Path:
         """As `local`, in a new folder that is removed when this process ends."""
-        return self.local(objects, files.folder_for_now())
+        return self.local(objects, folder_for_now())
 
     # === As a flat folder of files, each written completely or not at all ===
 

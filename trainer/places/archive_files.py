@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.io import files
-from trainer.machine.progress import Tracker
+from trainer.io import room_bytes
+from trainer.machine import Tracker
 from trainer.places import file_names
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import SourceObject, archive_suffix, check_name, check_path, is_junk
@@ -228,7 +228,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                 if not info.isreg() or name.partition("/")[0] == "..":
                     raise _not_plain(info.name, origin)
                 check_path(name, origin)
-                room = files.room_bytes(folder)
+                room = room_bytes(folder)
                 if info.size > room:
                     raise PlaceError(
                         f"{origin} has a file {name} that unpacks to {info.size / 1e9:,.3g} GB, but "

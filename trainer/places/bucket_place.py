@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, Self
 
 from trainer.errors import ConflictError, ContentError, PlaceError, SettingError, check
-from trainer.io import files
-from trainer.machine.progress import Tracker, map_ahead, open_pool
+from trainer.io import MOUNT, checksum, room_bytes
+from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.places import buckets
 from trainer.places.abstract_place import Stored
 from trainer.places.buckets import REMOTE, WORKERS, MissingError, billed, explained, retry
@@ -97,7 +97,7 @@ class BucketPlace(Stored):
 
     @property
     def mounted(self) -> pathlib.Path:
-        return files.MOUNT / self.text.removeprefix(REMOTE)
+        return MOUNT / self.text.removeprefix(REMOTE)
 
     @property
     def identity(self) -> str:
@@ -105,7 +105,7 @@ class BucketPlace(Stored):
 
     @property
     def is_mounted(self) -> bool:
-        return self.has_bucket and (files.MOUNT / self.bucket).is_dir()
+        return self.has_bucket and (MOUNT / self.bucket).is_dir()
 
     # === As a source of data ===
 
@@ -163,7 +163,7 @@ class BucketPlace(Stored):
         if both := sorted(names & folders_of(names)):
             raise both_kinds(both[0], self.text)
         folder.mkdir(parents=True, exist_ok=True)
-        total_bytes, room = sum(entry.size_bytes for entry in objects), files.room_bytes(folder)
+        total_bytes, room = sum(entry.size_bytes for entry in objects), room_bytes(folder)
         if total_bytes > room:
             raise PlaceError(
                 f"{self} has {total_bytes / 1e9:,.3g} GB, but the disk of {folder} has room for "
@@ -177,7 +177,7 @@ class BucketPlace(Stored):
                 before, done_bytes = done_bytes, done_bytes + n_bytes
                 tracker.advance(round(done_bytes / 10**6) - round(before / 10**6))
         for entry in objects:
-            actual = files.checksum(folder / entry.name)
+            actual = checksum(folder / entry.name)
             if actual != entry.crc32c:
                 raise ConflictError(
                     f"{entry.name} of {self} arrived with checksum {actual}, listed is {entry.crc32c}: "

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from trainer.errors import ConflictError, NotFoundError, SettingError, UnreachableError, UserError
-from trainer.machine.progress import map_ahead, open_pool
+from trainer.machine import map_ahead, open_pool
 from trainer.texts import first_line, shown
 
 REMOTE = "gs://"

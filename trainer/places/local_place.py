@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from trainer.errors import ContentError, NotFoundError, PlaceError
-from trainer.io import files
+from trainer.io import MOUNT, checksum, local_path, remove_leftovers, replacing, room_bytes
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import REMOTE
@@ -27,11 +27,11 @@ class LocalPlace(Stored):
 
     @property
     def is_shared(self) -> bool:
-        return self.text.startswith(f"{files.MOUNT}/")
+        return self.text.startswith(f"{MOUNT}/")
 
     @property
     def unmounted(self) -> Stored:
-        below = f"{files.MOUNT}/"
+        below = f"{MOUNT}/"
         return BucketPlace(REMOTE + self.text.removeprefix(below)) if self.text.startswith(below) else self
 
     @property
@@ -43,19 +43,19 @@ class LocalPlace(Stored):
         return pathlib.Path(self.text)
 
     def objects(self) -> list[SourceObject]:
-        paths = paths_at(files.local_path(self.text))
+        paths = paths_at(local_path(self.text))
         with ThreadPoolExecutor(WORKERS) as pool:
-            checksums = list(pool.map(files.checksum, paths.values()))
+            checksums = list(pool.map(checksum, paths.values()))
         sizes = [file.stat().st_size for file in paths.values()]
         found = [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
         return sorted(found, key=lambda entry: entry.name)
 
     def local(self, objects: list[SourceObject], folder: pathlib.Path) -> pathlib.Path:
-        path = files.local_path(self.text)
+        path = local_path(self.text)
         return path.parent if path.is_file() else path
 
     def check_files(self) -> None:
-        paths_at(files.local_path(self.text))
+        paths_at(local_path(self.text))
 
     def names(self) -> list[str]:
         folder = pathlib.Path(self.text)
@@ -74,7 +74,7 @@ class LocalPlace(Stored):
     def write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
         with (
             self._explained("write", name),
-            files.replacing(self.path(name)) as partial,
+            replacing(self.path(name)) as partial,
             partial.open("wb") as file,
         ):
             write(file)
@@ -84,10 +84,10 @@ class LocalPlace(Stored):
             pathlib.Path(self.text, name).unlink(missing_ok=True)
 
     def room_bytes(self) -> float:
-        return files.room_bytes(pathlib.Path(self.text))
+        return room_bytes(pathlib.Path(self.text))
 
     def remove_leftovers(self) -> None:
-        files.remove_leftovers(pathlib.Path(self.text))
+        remove_leftovers(pathlib.Path(self.text))
 
     @contextmanager
     def _explained(self, verb: str, name: str) -> Iterator[None]:

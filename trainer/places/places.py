@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Collection
 
 from trainer.errors import SettingError, check
-from trainer.io.files import StrPath
+from trainer.io import StrPath
 from trainer.places.abstract_place import Place, Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import REMOTE

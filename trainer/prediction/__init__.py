@@ -1,1 +1,27 @@
 """Maps of images with a trained model: sizes, regions, colours, files. Web pages and designs are in `studio`."""
+
+from trainer.doors import opened
+
+__all__ = [
+    "CHANGE",  # the colours of a change
+    "HEAT",  # the colours of a map
+    "ImageResult",  # the result of one image
+    "Input",  # an image that is to be predicted
+    "Maps",  # predicts many images and writes their maps
+    "Measure",  # what is measured of a region
+    "PredictConfig",  # the settings of predictions
+    "Predictor",  # a trained network that predicts maps
+    "Region",  # a named rectangle of an image
+    "blend",  # a map over its image
+    "blend_change",  # a change of two maps over an image
+    "count_screens",  # into how many screens an image is cut
+    "draw_grey",  # a map as grey
+    "drawing_rules",  # the numbers by which maps are drawn
+    "find_inputs",  # the images that names lead to
+    "measure_regions",  # the share of each region
+    "parse_regions",  # regions as flags name them
+    "read_regions",  # regions of a file
+    "screens_of",  # the rows of each screen
+    "tint",  # the colour of each value of a map
+]
+__getattr__ = opened(__name__, __file__)

@@ -19,12 +19,9 @@ from trainer.errors import (
     UserError,
     check,
 )
-from trainer.io.files import local_path
+from trainer.io import local_path
 from trainer.pictures import SUFFIXES, Picture
-from trainer.places.abstract_place import Stored
-from trainer.places.bucket_place import BucketPlace, Connection
-from trainer.places.file_names import is_junk
-from trainer.places.places import stored_at
+from trainer.places import BucketPlace, Connection, Stored, is_junk, stored_at
 from trainer.texts import first_line, printable
 
 BYTES_PER_PIXEL = 4

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer.network.model_folder import PAGE, PICTURE
+from trainer.network import PAGE, PICTURE
 from trainer.prediction.screens import DESKTOP_PX, count_screens, rows_of_screens
 
 WIDE = (1.4, 2.4)

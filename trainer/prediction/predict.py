@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check
-from trainer.io.files import replacing, write_array
-from trainer.machine.progress import map_ahead, open_pool
-from trainer.network.model_folder import PICTURE
+from trainer.io import replacing, write_array
+from trainer.machine import map_ahead, open_pool
+from trainer.network import PICTURE
 from trainer.pictures import Pixels
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input, protect

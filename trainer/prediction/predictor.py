@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import SettingError, check
-from trainer.network.inference import Inference
-from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
-from trainer.network.preprocess import Frame
+from trainer.network import PAGE, PICTURE, Frame, Inference, ModelFolder
 from trainer.prediction.heat import Map
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.screens import count_screens, rows_of_screens

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from trainer.errors import AmbiguousError, ContentError, MismatchError, SettingError, check
-from trainer.io.files import read_json
+from trainer.io import read_json
 from trainer.prediction.screens import screens_of
 from trainer.texts import printable
 

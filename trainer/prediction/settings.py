@@ -4,9 +4,9 @@ import dataclasses
 from typing import ClassVar, NamedTuple
 
 from trainer.errors import look_up
-from trainer.io.files import MOST_MEGAPIXELS
-from trainer.network.model_folder import PAGE, PICTURE
-from trainer.settings.fields import check_ranges, setting
+from trainer.io import MOST_MEGAPIXELS
+from trainer.network import PAGE, PICTURE
+from trainer.settings import check_ranges, setting
 
 
 class ResultFormat(NamedTuple):

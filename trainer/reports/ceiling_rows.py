@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer import wording
-from trainer.evaluation.evaluation import CeilingScores, Role, Share
-from trainer.metrics.metric_table import FIXATIONS, METRICS
+from trainer.evaluation import CeilingScores, Role, Share
+from trainer.metrics import FIXATIONS, METRICS
 from trainer.reports.score_tables import heading, interval_text, number
 
 Rows = list[dict[str, Any]]

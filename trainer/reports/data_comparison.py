@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from trainer.data.prepared_data import Manifest, Statistics
-from trainer.data.statistics import FEATURES, DataShift
-from trainer.evaluation.data_check import Finding
-from trainer.machine.package_version import code_version
+from trainer.data import FEATURES, DataShift, Manifest, Statistics
+from trainer.evaluation import Finding
+from trainer.machine import code_version
 from trainer.reports import gallery, pages
 from trainer.texts import now, some
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from trainer.evaluation.per_image import PerImage
-from trainer.metrics.metric_table import METRICS
+from trainer.evaluation import PerImage
+from trainer.metrics import METRICS
 from trainer.pictures import Pixels, open_header
-from trainer.prediction.heat import HEAT, blend
+from trainer.prediction import HEAT, blend
 
 QUALITY = 72
 """Quality of the WebP images, at which a page of thirty stays near a megabyte."""

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
-from trainer.evaluation.version_record import VersionRecord
-from trainer.machine.package_version import code_version
-from trainer.metrics.metric_table import LEAD, METRICS
-from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.evaluation import VersionRecord
+from trainer.machine import code_version
+from trainer.metrics import LEAD, METRICS
+from trainer.models import PRETRAINED_VERSION
 from trainer.reports import pages, version_summary
 from trainer.texts import now
 

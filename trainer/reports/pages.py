@@ -20,12 +20,12 @@ from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from trainer.data.prepared_data import SPLIT_NAMES, Manifest
-from trainer.evaluation.per_image import PerImage
-from trainer.io import files
-from trainer.metrics.metric_table import METRICS
-from trainer.models.provenance import Provenance
-from trainer.prediction.heat import HEAT
+from trainer.data import SPLIT_NAMES, Manifest
+from trainer.evaluation import PerImage
+from trainer.io import replacing
+from trainer.metrics import METRICS
+from trainer.models import Provenance
+from trainer.prediction import HEAT
 from trainer.wording import TIMES, size_text
 
 Facts = list[tuple[str, Any]]
@@ -54,7 +54,7 @@ def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> No
     )
     environment.filters["headings"] = HEADING.findall
     page = environment.get_template(template).render(heat_stops=HEAT.stops(9), **values)
-    with files.replacing(html) as partial:
+    with replacing(html) as partial:
         partial.write_text(page, encoding="utf-8")
 
 

@@ -12,36 +12,33 @@ import numpy.typing as npt
 from PIL import Image
 
 from trainer import wording
-from trainer.data import prepared_data
-from trainer.data.prepared import PreparedData
+from trainer.data import SPLIT_NAMES, Manifest, PreparedData
 from trainer.errors import ContentError, check
-from trainer.evaluation.compare import Comparison
-from trainer.evaluation.evaluation import (
+from trainer.evaluation import (
     CeilingScores,
+    Comparison,
     Ending,
     Evaluation,
     Gain,
+    PerImage,
     Role,
+    RunFolder,
     ScoredDataset,
     Significance,
 )
-from trainer.evaluation.per_image import PerImage
-from trainer.evaluation.run_folders import RunFolder
-from trainer.io import files
-from trainer.machine import package_version
-from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
-from trainer.models.provenance import Provenance
-from trainer.network import model_folder
-from trainer.network.model_folder import ModelFolder
-from trainer.network.preprocess import Frame
+from trainer.io import temporary_folder
+from trainer.machine import code_version
+from trainer.metrics import FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.models import Provenance
+from trainer.network import PER_IMAGE, Frame, ModelFolder
 from trainer.pictures import Pixels
-from trainer.prediction.heat import blend
+from trainer.prediction import blend
 from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentences
 from trainer.reports.score_tables import number
 from trainer.texts import format_duration, now
 
 if TYPE_CHECKING:
-    from trainer.data.recordings.readings import AmbiguousReadingsError
+    from trainer.data import AmbiguousReadingsError
 
 THAN = {
     Significance.BETTER: "significantly better than",
@@ -95,7 +92,7 @@ Path = str | os.PathLike[str]
 def write_preview(dataset: Path, html: Path) -> None:
     """Write the page of a prepared dataset. `UserError` if the folder is not one."""
     folder = pathlib.Path(dataset)
-    manifest = prepared_data.Manifest.load(folder)
+    manifest = Manifest.load(folder)
     expected, partial = manifest.expected_counts, ""
     if manifest.counts != expected:
         partial = (
@@ -126,7 +123,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             for split, count in manifest.counts.items()
             if count
         ],
-        bias_of=prepared_data.SPLIT_NAMES[manifest.bias_split],
+        bias_of=SPLIT_NAMES[manifest.bias_split],
         center_bias=gallery.heat(PreparedData(folder).center_bias.without(None)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
@@ -172,10 +169,10 @@ def _drawn(path: str, picture: Pixels, points: npt.NDArray[np.float64]) -> dict[
 
 
 def _title(split: str) -> str:
-    return f"{prepared_data.SPLIT_NAMES[split].capitalize()} images"
+    return f"{SPLIT_NAMES[split].capitalize()} images"
 
 
-def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manifest) -> list[dict[str, Any]]:
+def _thumbnails(folder: pathlib.Path, split: str, manifest: Manifest) -> list[dict[str, Any]]:
     """Return the first images of a split with their maps, without padding."""
     thumbnails = []
     for example in itertools.islice(PreparedData(folder).examples(split), PREVIEW_IMAGES[split]):
@@ -252,7 +249,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
     folder = pathlib.Path(folder)
     remedy = f"{folder} is not an evaluation: make one with `python -m trainer evaluate`"
     evaluation = Evaluation.read(folder, remedy)
-    tables = PerImage.read_all(folder / model_folder.PER_IMAGE, remedy)
+    tables = PerImage.read_all(folder / PER_IMAGE, remedy)
     *others, last = evaluation.datasets
     is_alone = not (registers or evaluation.run)
     warnings, reason = evaluation.data_warnings, sentences.reason_of(evaluation, registers)
@@ -444,14 +441,14 @@ def write_comparison(comparison: Comparison, html: Path) -> None:
     data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
     notices = [text for each in contestants if (text := each.notice)]
     configs = {each.label: each.config for each in contestants if each.config is not None}
-    with files.temporary_folder() as folder:
+    with temporary_folder() as folder:
         drawn = {name: comparison.draw_images(name, folder / name) for name in results}
         sets = [_describe_compared(comparison, name, colors, drawn[name]) for name in results]
     pages.write_page(
         html,
         "compare.html.jinja",
         title=f"{' and '.join(others)} against {first}",
-        head=[("Data", data), ("Date", now()), *pages.code_facts(package_version.code_version())],
+        head=[("Data", data), ("Date", now()), *pages.code_facts(code_version())],
         notices=notices,
         first=first,
         percent=wording.percent(comparison.level),

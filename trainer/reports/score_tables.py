@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainer import wording
-from trainer.data.prepared import PreparedData
-from trainer.evaluation.evaluation import Evaluation, Gain, Role, Significance
-from trainer.evaluation.per_image import PerImage
-from trainer.metrics.metric_table import METRICS
+from trainer.data import PreparedData
+from trainer.evaluation import Evaluation, Gain, PerImage, Role, Significance
+from trainer.metrics import METRICS
 from trainer.reports import pages
 
 TONES = {

@@ -1,8 +1,8 @@
 """Sentences about an evaluation: why it decided, what was measured, and where the candidate is worse."""
 
 from trainer import wording
-from trainer.evaluation.evaluation import Evaluation, Role, ScoredDataset
-from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.evaluation import Evaluation, Role, ScoredDataset
+from trainer.metrics import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 OTHERS: dict[str, str] = {Role.CENTER_BIAS: "the centre bias", Role.CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""

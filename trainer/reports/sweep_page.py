@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.machine.package_version import code_version
+from trainer.machine import code_version
 from trainer.reports import pages
 from trainer.texts import format_duration, now
 

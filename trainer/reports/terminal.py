@@ -11,14 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import wording
-from trainer.evaluation.compare import Comparison
-from trainer.evaluation.evaluation import (
-    CeilingScores,
-    Evaluation,
-    Role,
-    ScoredDataset,
-)
-from trainer.models.provenance import Provenance
+from trainer.evaluation import CeilingScores, Comparison, Evaluation, Role, ScoredDataset
+from trainer.models import Provenance
 from trainer.reports.ceiling_rows import ceiling_notes, ceiling_rows, ceiling_scope, share_text
 from trainer.reports.score_tables import (
     MODELS,

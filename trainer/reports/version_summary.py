@@ -1,9 +1,8 @@
 """Why a version became the default or not, in three lines, by what a registry records of it. Loads no NumPy."""
 
-from trainer.evaluation.version_record import VersionRecord
-from trainer.metrics.metric_table import METRICS
-from trainer.models.model_names import PRETRAINED
-from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.evaluation import VersionRecord
+from trainer.metrics import METRICS
+from trainer.models import PRETRAINED, PRETRAINED_VERSION
 
 DIGITS = 4
 """Decimal places, as in the reasons of the gate."""

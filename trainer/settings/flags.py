@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from trainer.errors import PlaceError, UsageError
-from trainer.io.files import check_output_path, write_json
-from trainer.machine.package_version import code_version
-from trainer.places.places import stored_at
+from trainer.io import check_output_path, write_json
+from trainer.machine import code_version
+from trainer.places import stored_at
 from trainer.settings.fields import WORDS, flag_of, group_of, integer
 from trainer.texts import nearest
 

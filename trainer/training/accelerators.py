@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from trainer.errors import SettingError, UnknownNameError, check, look_up
-from trainer.network.architecture import Architecture
-from trainer.network.networks import DEFAULT_NETWORK
+from trainer.network import DEFAULT_NETWORK, Architecture
 
 # === Prices ===
 

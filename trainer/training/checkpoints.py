@@ -38,10 +38,9 @@ from trainer.errors import (
     UserError,
     check,
 )
-from trainer.io.files import StrPath
-from trainer.machine.processes import ProcessId
-from trainer.places.abstract_place import Stored
-from trainer.places.places import stored_at
+from trainer.io import StrPath
+from trainer.machine import ProcessId
+from trainer.places import Stored, stored_at
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 

@@ -15,12 +15,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from trainer.data.settings import SAMPLE
+from trainer.data import SAMPLE
 from trainer.errors import FailedError, check, reported
-from trainer.machine import runtime
-from trainer.network.model_folder import ModelFolder
-from trainer.places.bucket_place import BucketPlace
-from trainer.places.places import stored_at
+from trainer.machine import is_for_tpu, locked_memory_is_low, raise_locked_memory
+from trainer.network import ModelFolder
+from trainer.places import BucketPlace, stored_at
 from trainer.training import host
 
 GOOD, BAD, NOTE = "good", "bad", "note"
@@ -132,13 +131,13 @@ def locked_memory() -> Fact:
     """The limit of locked memory, through which a TPU's driver transfers data."""
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     limits = " of ".join("unlimited" if limit < 0 else f"{limit} bytes" for limit in (soft, hard))
-    if not runtime.locked_memory_is_low():
+    if not locked_memory_is_low():
         return Fact("locked memory", limits)
     means = "enough for CPUs and GPUs. A TPU needs more"
-    if not runtime.is_for_tpu():
+    if not is_for_tpu():
         return Fact("locked memory", limits, means=means)
-    runtime.raise_locked_memory()
-    is_low = runtime.locked_memory_is_low()
+    raise_locked_memory()
+    is_low = locked_memory_is_low()
     outcome = "this process may not raise it" if is_low else "the training raises it, which works here"
     return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}. {outcome[0].upper()}{outcome[1:]}")
 

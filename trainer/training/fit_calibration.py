@@ -15,10 +15,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from trainer.data.prepared import PreparedData
-from trainer.machine.progress import Tracker
-from trainer.network.calibration import Calibration
-from trainer.network.tensorflow_calibration import Positions
+from trainer.data import PreparedData
+from trainer.machine import Tracker
+from trainer.network import Calibration, Positions
 from trainer.training.loss import kld_loss
 
 MOST_IMAGES = 200

@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 
-from trainer.machine.runtime import CPU_INFO
+from trainer.machine import CPU_INFO
 
 SHARED_MEMORY = pathlib.Path("/dev/shm")  # noqa: S108
 NCCL_SHARED_BYTES = 2**30

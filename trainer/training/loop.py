@@ -16,13 +16,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from trainer.data.batches import Split
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import Manifest
+from trainer.data import Manifest, PreparedData, Split
 from trainer.errors import FailedError
-from trainer.io.files import StrPath
-from trainer.machine.progress import Tracker
-from trainer.machine.runtime import announce
+from trainer.io import StrPath
+from trainer.machine import Tracker, announce
 from trainer.training import exits, hypertune, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.settings.fields import settings_text
+from trainer.settings import settings_text
 
 PAPER, BEST, SMALL = "paper", "best", "small"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import ClassVar, Self
 
 from trainer.errors import SettingError, check
-from trainer.settings.fields import check_ranges, setting, settings_text
+from trainer.settings import check_ranges, setting, settings_text
 from trainer.training.recipes import PAPER, RECIPES, described_recipes
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.data.batches import Split
-from trainer.data.prepared_data import Manifest
-from trainer.machine.package_version import code_version
-from trainer.machine.progress import Tracker
+from trainer.data import Manifest, Split
+from trainer.machine import Tracker, code_version
 from trainer.training import host
 from trainer.training.loop import CHUNK_S, compile_steps
 from trainer.training.meter import device_memory

@@ -3,12 +3,12 @@
 import pathlib
 from typing import Any
 
-from trainer.data.prepared_data import Manifest
+from trainer.data import Manifest
 from trainer.errors import ContentError, MismatchError, NotFoundError, PlaceError, check
-from trainer.io.files import StrPath, is_taken
-from trainer.machine.runtime import load_tensorflow
-from trainer.models.weight_sources import WeightSource
-from trainer.network.model_folder import ModelFolder
+from trainer.io import StrPath, is_taken
+from trainer.machine import load_tensorflow
+from trainer.models import WeightSource
+from trainer.network import ModelFolder
 from trainer.training import accelerators, exits
 from trainer.training.settings import TrainConfig
 

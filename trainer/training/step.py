@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from trainer.errors import check_choice
-from trainer.machine import runtime
+from trainer.machine import multiplies_bfloat16
 from trainer.training.loss import kld_loss
 from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Devices
@@ -204,7 +204,7 @@ def resolve_precision(precision: str, devices: Devices) -> str:
         check_choice("precision", precision, POLICIES)
         return precision
     if devices.kind == "cpu":
-        return "bfloat16" if runtime.multiplies_bfloat16() else "float32"
+        return "bfloat16" if multiplies_bfloat16() else "float32"
     if devices.chip is not None:
         return devices.chip.precision
     return "bfloat16" if devices.kind == "tpu" else _of_gpu()

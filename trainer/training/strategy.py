@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import MismatchError, NotFoundError, SettingError, UnreachableError, check
-from trainer.machine import runtime
+from trainer.machine import has_own_users, is_for_tpu, locked_memory_is_low
 from trainer.texts import first_line
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
@@ -172,7 +172,7 @@ def kind_of_devices(accelerator: str = "") -> str:
     """
     if accelerator:
         return accelerators.Accelerator.named(accelerator).image
-    if runtime.is_for_tpu():
+    if is_for_tpu():
         return "tpu"
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
 
@@ -231,11 +231,11 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         remedy = (
             "its root is nobody to the host. In Kubernetes, set hostUsers to true for its pod, as "
             "docs/kubernetes/tpu-locked-memory.yaml does"
-            if runtime.has_own_users()
+            if has_own_users()
             else "run it as root, with the capability SYS_RESOURCE"
         )
         locked = f", or let its container raise the limit of locked memory, which is too low for a TPU: {remedy}"
         raise NotFoundError(
             f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}): choose the "
-            f"accelerator of this machine{locked if runtime.locked_memory_is_low() else ''}"
+            f"accelerator of this machine{locked if locked_memory_is_low() else ''}"
         ) from None

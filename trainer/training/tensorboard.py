@@ -14,8 +14,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from trainer.errors import PlaceError, SettingError
-from trainer.places.places import stored_at
-from trainer.prediction.heat import HEAT
+from trainer.places import stored_at
+from trainer.prediction import HEAT
 from trainer.texts import first_line
 from trainer.training.settings import parse_profile_steps
 

@@ -14,21 +14,23 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import Manifest
+from trainer.data import Manifest, PreparedData
 from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, check
-from trainer.io.files import StrPath, is_taken, replacing, write_json
-from trainer.machine import runtime
-from trainer.machine.package_version import code_version
-from trainer.models.weight_sources import WeightSource
-from trainer.network.architecture import Architecture
-from trainer.network.calibration import Calibration
-from trainer.network.keras_networks import build_network
-from trainer.network.load import assign_weights, trained_network
-from trainer.network.model_folder import ModelConfig, ModelFolder
-from trainer.network.networks import DEFAULT_NETWORK
-from trainer.network.saved_model import write_model
-from trainer.network.weight_files import LocalWeights
+from trainer.io import StrPath, is_taken, replacing, write_json
+from trainer.machine import available_bytes, code_version
+from trainer.models import WeightSource
+from trainer.network import (
+    DEFAULT_NETWORK,
+    Architecture,
+    Calibration,
+    LocalWeights,
+    ModelConfig,
+    ModelFolder,
+    assign_weights,
+    build_network,
+    trained_network,
+    write_model,
+)
 from trainer.texts import first_line
 from trainer.training import accelerators, exits, host, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
@@ -102,7 +104,7 @@ class Job:
         config = config.with_batch(batch_size)
         config.check_shares(replicas, images, accelerator)
         if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
-            this = dataclasses.replace(accelerators.CPU, memory_bytes=runtime.available_bytes() / replicas)
+            this = dataclasses.replace(accelerators.CPU, memory_bytes=available_bytes() / replicas)
             batch = (batch_size, replicas, config.accumulation)
             this.check_memory("this machine", *batch, image_size, precision, architecture)
         return cls(config, manifest, devices, precision, architecture)

@@ -14,6 +14,7 @@ from lifecycle.registry.versions import Look
 from lifecycle.runs import preflight
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from pipeline.__main__ import main
+from tests import patches
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.prepared import evaluation_of
 from tests.refusals import refused
@@ -76,7 +77,7 @@ def add(registry, model, name="msinet-1", promote=True, default=PRETRAINED_VERSI
 @pytest.fixture
 def look(registry, location, model, monkeypatch):
     """A scheduled run without its training: the number of its version; None if all is unchanged."""
-    monkeypatch.setattr(package_version, "code_version", lambda: "0.1.0+5f2a")
+    patches.replace(monkeypatch, package_version, "code_version", lambda: "0.1.0+5f2a")
 
     def look(promote=True, **parameters):
         values = {name: DEFAULTS[name] for name in CONSOLE_FIELDS}
@@ -137,7 +138,7 @@ def test_new_version_of_another_model_is_a_new_start(look, registry, model):
 
 
 def test_code_without_a_commit_is_never_unchanged(look, monkeypatch):
-    monkeypatch.setattr(package_version, "code_version", lambda: "0.1.0+5f2a-dirty")
+    patches.replace(monkeypatch, package_version, "code_version", lambda: "0.1.0+5f2a-dirty")
     assert [look(base_model_uri="pretrained") for _ in range(2)] == [1, 2]
 
 

@@ -28,6 +28,7 @@ from pipeline.graph.environment import REQUIRED_KEYS, Environment, load_environm
 from pipeline.local.run_folder import prepare_run
 from pipeline.vertex import schedule_files
 from pipeline.vertex.submit import Submission
+from tests import patches
 from tests.refusals import assert_named, refused
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
@@ -226,7 +227,7 @@ def test_local_run_hands_its_first_task_no_parameter_without_effect(tmp_path, mo
 def test_first_task_on_kubeflow_says_that_root_of_its_pods_is_nobody_to_a_tpu(
     own, accelerator, said, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(runtime, "has_own_users", lambda: own)
+    patches.replace(monkeypatch, runtime, "has_own_users", lambda: own)
     places = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/checkpoints"}
     monkeypatch.setattr(preflight, "check_writable", lambda address: None)
     monkeypatch.setattr(preflight, "check_shared", lambda *address: None)
@@ -347,7 +348,9 @@ def test_outputs_of_the_first_task_are_those_of_its_component():
 
 def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypatch):
     read = []
-    monkeypatch.setattr(fetch, "fingerprint_data", lambda dataset, *place: read.append(dataset) or f"of {dataset}")
+    patches.replace(
+        monkeypatch, fetch, "fingerprint_data", lambda dataset, *place: read.append(dataset) or f"of {dataset}"
+    )
     outputs = first_task({**PRETRAINED, "finetune_epochs": 3})
     assert read == ["fixationadd1000"]
     assert (outputs.base_digest, outputs.finetune_digest, outputs.test_digest) == ("", "of fixationadd1000", "")
@@ -367,7 +370,7 @@ def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypa
 
 
 def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything_new(monkeypatch):
-    monkeypatch.setattr(package_version, "code_version", lambda: "1.0+abc")
+    patches.replace(monkeypatch, package_version, "code_version", lambda: "1.0+abc")
     digest = preflight.digest_of_run(DEFAULTS, "data")
     for name, parameter in PARAMETERS.items():
         changed = preflight.digest_of_run({**DEFAULTS, name: "another"}, "data") != digest
@@ -375,7 +378,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
         assert changed == (parameter.config in preflight.MODEL_CONFIGS and not is_place), name
     assert preflight.digest_of_run(DEFAULTS, "other data") != digest
     for unknown in ("1.0+abc-dirty", "1.0"):
-        monkeypatch.setattr(package_version, "code_version", lambda: unknown)  # noqa: B023
+        patches.replace(monkeypatch, package_version, "code_version", lambda: unknown)  # noqa: B023
         assert preflight.digest_of_run(DEFAULTS, "data") == version_record.Lineage.UNKNOWN
 
 

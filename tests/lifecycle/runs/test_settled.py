@@ -131,7 +131,7 @@ def test_setting_can_differ_between_both_trainings_by_a_change_of_one_line(setti
     monkeypatch.setitem(sys.modules, settled.__name__, again)
     exec(compile(pathlib.Path(settled.__file__).read_text(), "again", "exec"), vars(again))
     other = other_value(FIELDS[setting])
-    trainings = again.validate({f"base_{shared}": other}).trainings
+    trainings = again.validate_values({f"base_{shared}": other}).trainings
     assert trainings["base"].training == TrainConfig(**{setting: other})
     assert trainings["finetune"].training == TrainConfig()
 

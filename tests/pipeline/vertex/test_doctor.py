@@ -11,6 +11,7 @@ from google.cloud.aiplatform_v1 import CustomJob
 from lifecycle.runs.needs import State
 from pipeline.__main__ import main
 from pipeline.vertex import doctor, rights
+from tests import patches
 from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, furnish
 from trainer.errors import UserError
@@ -254,7 +255,7 @@ def job(vertex, tmp_path, monkeypatch):
     """A project whose jobs run the command of their container here, without its training."""
     furnish(vertex).quotas["custom_model_training_nvidia_l4_gpus"] = {"": 1}
     trained = [Fact("training", "one step on 8 images, loss 2.250, 20 s with the start")]
-    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path / "gcs")
     monkeypatch.setattr(doctor_probe, "train_a_step", lambda *arguments: trained[-1])
 
     def run(command):

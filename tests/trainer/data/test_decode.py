@@ -4,8 +4,7 @@ import os
 import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
-from scipy import io as mat
-from scipy import ndimage
+from scipy import io as mat, ndimage
 
 from tests.refusals import refused
 from tests.small_sources import POINTS, SIZE, density_map, point_map, stimulus

@@ -10,8 +10,7 @@ from tests.small_sources import zipped
 from trainer.__main__ import main
 from trainer.data import fetch
 from trainer.data.prepared_data import Manifest
-from trainer.datasets import cache, published_archives
-from trainer.datasets import table as datasets
+from trainer.datasets import cache, published_archives, table as datasets
 from trainer.datasets.table import Dataset
 from trainer.errors import AmbiguousError, MismatchError
 from trainer.places import archive_files

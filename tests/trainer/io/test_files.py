@@ -15,7 +15,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from tests import refusals
+from tests import patches, refusals
 from trainer.data import prepared_data
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.io import files
@@ -100,7 +100,7 @@ def refused(code):
 @pytest.fixture
 def mount(tmp_path, monkeypatch):
     """A folder with a mounted bucket's rules: another user owns it, and no folder can be renamed."""
-    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path / "gcs")
     rename, chmod = pathlib.Path.replace, os.chmod
 
     def replace(source, target):
@@ -146,7 +146,7 @@ def test_folder_that_cannot_be_renamed_is_copied_with_the_named_file_last(mount,
 
     monkeypatch.setattr(shutil, "copyfile", copyfile)
     if not local:
-        monkeypatch.setattr(files, "MOUNT", pathlib.Path("/elsewhere"))
+        patches.replace(monkeypatch, files, "MOUNT", pathlib.Path("/elsewhere"))
     with replacing(mount / "data", last="a-last") as partial:
         # Each byte is sent to the bucket once.
         assert partial.is_relative_to(mount) is not local
@@ -169,7 +169,7 @@ def test_file_on_a_mounted_bucket_is_written_on_the_local_disk_and_replaces_the_
 
 def test_interrupted_copy_is_replaced(mount, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(files, "remove_path", lambda path: None)  # as if the process were killed
+        patches.replace(patch, files, "remove_path", lambda path: None)  # as if the process were killed
         patch.setattr(shutil, "copyfile", refused(errno.EIO))
         with pytest.raises(PlaceError), replacing(mount / "data") as partial:
             write_folder(partial)
@@ -259,7 +259,7 @@ def test_map_that_has_no_room_ends_prediction_with_a_sentence(tmp_path):
     ],
 )
 def test_a_path_below_the_mount_is_named_by_its_address_where_nothing_is_mounted(read, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path / "gcs")
     with refusals.refused(ContentError, tmp_path / "gcs", "gs://bucket/data/set"):
         read(f"{tmp_path}/gcs/bucket/data/set")
     (tmp_path / "gcs" / "bucket").mkdir(parents=True)
@@ -273,7 +273,7 @@ def test_a_path_below_the_mount_is_named_by_its_address_where_nothing_is_mounted
 
 def test_nothing_is_written_below_the_mount_where_nothing_is_mounted(tmp_path, monkeypatch):
     """Whoever may make the folder would find the results on no bucket."""
-    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path / "gcs")
     output = tmp_path / "gcs" / "bucket" / "maps"
     with refusals.refused(ContentError, "gs://bucket/maps"), files.replacing(output):
         pass
@@ -406,7 +406,7 @@ from trainer.io import files
 from trainer.machine import processes
 if sys.argv[3]:
     processes.machine = lambda: sys.argv[3]
-with files.folder(), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:
+with files.temporary_folder(), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:
     partial.write_text("half")
     if sys.argv[2] == "wait":
         print(flush=True)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from components.import_model import import_model
 from pipeline.local.run_folder import prepare_run
-from tests import drive, reference_graph
+from tests import drive, patches, reference_graph
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
 from tests.refusals import refused
@@ -54,7 +54,7 @@ def one_worker():
     """Import in one worker that keeps TensorFlow, since to load it takes seconds."""
     untrusted.end_untrusted()  # one that other tests have begun has the network at its full width
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(untrusted, "end_untrusted", lambda: None)
+        patches.replace(patch, untrusted, "end_untrusted", lambda: None)
         yield
     untrusted.end_untrusted()
 

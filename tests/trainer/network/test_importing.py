@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import reference_graph
-from tests import weight_files as written
+from tests import reference_graph, weight_files as written
 from tests.gcs import upload
 from tests.narrow import narrowed, unexported
 from tests.refusals import refused

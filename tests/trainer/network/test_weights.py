@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import reference_graph
-from tests import weight_files as written
+from tests import reference_graph, weight_files as written
 from tests.refusals import refused
 from trainer.errors import ContentError
 from trainer.network import matching, tensorflow_files

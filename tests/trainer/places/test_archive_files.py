@@ -9,8 +9,7 @@ import pytest
 
 from tests.gcs import upload
 from tests.refusals import refused
-from tests.small_sources import files as files_in
-from tests.small_sources import write_tar, write_zip
+from tests.small_sources import files as files_in, write_tar, write_zip
 from trainer.errors import ContentError, PlaceError
 from trainer.io import files
 from trainer.places import archive_files

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests import patches
 from tests.gcs import upload
 from tests.refusals import refused
 from trainer.errors import SettingError
@@ -88,7 +89,7 @@ def test_a_key_is_no_part_of_what_is_shown():
 
 
 def test_the_mount_and_the_bucket_are_one_place(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOUNT", tmp_path)
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path)
     mounted, place = stored_at(f"{tmp_path}/bucket/models"), stored_at("gs://bucket/models")
     assert (mounted.unmounted, place.unmounted) == (place, place)
     assert place.mounted == tmp_path / "bucket" / "models"

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from google.cloud.storage import Bucket
 
+from tests import patches
 from tests.refusals import refused
 from trainer.errors import ConflictError, ContentError, MismatchError, PlaceError, UnreachableError, UserError
 from trainer.io import files
@@ -500,7 +501,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
 
 
 def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket: Bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOUNT", tmp_path)
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path)
     (tmp_path / bucket.name).mkdir()
     with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
         checkpoints.restore()

@@ -9,6 +9,7 @@ import types
 
 import pytest
 
+from tests import patches
 from tests.refusals import refused
 from trainer.__main__ import _parser, main
 from trainer.errors import FailedError
@@ -95,7 +96,7 @@ def checked(arguments):
 
 def report_of(bucket, tmp_path, monkeypatch):
     """Run the module for a folder of the bucket; the facts of its report."""
-    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path / "gcs")
     arguments = ["--folder", f"gs://{bucket.name}/doctor/1", "--image-size", "24x32", "--accelerator", "cpu"]
     try:
         doctor_probe.main(arguments)

@@ -27,7 +27,7 @@ DIES = """
 import os, signal, sys, time
 from trainer.training import exits
 
-exits.watch()
+exits.watch_training()
 {}
 """
 

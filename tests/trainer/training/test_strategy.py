@@ -6,6 +6,7 @@ import resource
 import pytest
 import tensorflow as tf
 
+from tests import patches
 from tests.refusals import refused
 from trainer.errors import NotFoundError, SettingError, UnknownNameError
 from trainer.machine import runtime
@@ -74,7 +75,7 @@ def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setattr(runtime, "TPU_LOCKED_BYTES", 2**62)
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (2**23, 2**23))
     for own, remedy in ((False, "SYS_RESOURCE"), (True, "hostUsers")):
-        monkeypatch.setattr(runtime, "has_own_users", lambda own=own: own)
+        patches.replace(monkeypatch, runtime, "has_own_users", lambda own=own: own)
         with refused(NotFoundError, "locked memory", remedy):
             strategy.connect_devices()
 
@@ -125,5 +126,5 @@ def test_automatic_precision_of_a_cpu_follows_its_instructions(monkeypatch, tmp_
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(runtime, "CPU_INFO", tmp_path / "cpuinfo")
+    patches.replace(monkeypatch, runtime, "CPU_INFO", tmp_path / "cpuinfo")
     assert step.resolve_precision("auto", devices("cpu")) == expected

@@ -12,6 +12,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from tests import patches
 from trainer.io import files
 from trainer.training import tensorboard
 from trainer.training.tensorboard import GAP_PX, Board
@@ -120,7 +121,7 @@ def test_all_machines_of_a_job_divide_their_steps_in_the_same_way(tmp_path):
 
 
 def test_vertex_sets_the_folder_of_the_logs_and_its_mount_is_preferred(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOUNT", tmp_path)
+    patches.replace(monkeypatch, files, "MOUNT", tmp_path)
     monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", "gs://bucket/run/logs/")
     assert tensorboard.folder_for("") == "gs://bucket/run/logs"
     assert tensorboard.folder_for("here") == "here"

@@ -42,11 +42,11 @@ from trainer.data.source_layout import (
     folder_word,
 )
 from trainer.data.splits import SplitImages
-from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
+from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import AmbiguousError, ContentError, SettingError, UserError, check
-from trainer.machine.progress import Tracker, map_ahead, open_pool
+from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.pictures import SUFFIXES, Picture, read_picture
-from trainer.places.archive_files import Member
+from trainer.places import Member
 from trainer.texts import some, visible
 
 BLUR_SHARE = 1 / 30

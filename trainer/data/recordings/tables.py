@@ -21,8 +21,8 @@ import polars as pl
 
 from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
 from trainer.errors import ContentError, UserError, check
-from trainer.machine import untrusted
-from trainer.places.archive_files import DAMAGED, Member
+from trainer.machine import Limits, call_untrusted
+from trainer.places import DAMAGED, Member
 from trainer.texts import first_line
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
     Raises:
         UserError: the file is empty, no table, or damaged.
     """
-    head: Head = untrusted.call_untrusted(
+    head: Head = call_untrusted(
         f"{__name__}.parse_head", path, origin, dict(named), file=origin, remedy=REMEDY, limits=_limits(path)
     )
     return head
@@ -240,18 +240,18 @@ def read_table(
         UserError: a cell of x or y is no number, or the table is damaged or too large.
     """
     arguments = path, origin, head, dict(columns)
-    frame, n_ragged = untrusted.call_untrusted(
+    frame, n_ragged = call_untrusted(
         f"{__name__}.parse_table", *arguments, file=origin, remedy=REMEDY, limits=_limits(path)
     )
     return frame, n_ragged
 
 
-def _limits(path: pathlib.Path) -> untrusted.Limits:
+def _limits(path: pathlib.Path) -> Limits:
     """What reading a table may take: more than any sound one of the size of the file needs."""
     n_bytes = path.stat().st_size
-    return untrusted.Limits(
+    return Limits(
         seconds=30 + n_bytes / SLOWEST_BYTES_S,
-        memory_bytes=untrusted.Limits.memory_bytes + MEMORY_FACTOR * n_bytes,
+        memory_bytes=Limits.memory_bytes + MEMORY_FACTOR * n_bytes,
     )
 
 

@@ -5,8 +5,7 @@ import io
 import numpy as np
 import pytest
 from PIL import ExifTags, Image
-from scipy import io as matlab
-from scipy import ndimage
+from scipy import io as matlab, ndimage
 
 from tests import refusals
 from tests.refused_pictures import chunk

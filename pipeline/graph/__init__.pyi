@@ -1,0 +1,20 @@
+from .accelerator_table import (
+    check_region as check_region,
+    compare_accelerators as compare_accelerators,
+    known_regions as known_regions,
+)
+from .compiled import (
+    Template as Template,
+    pipeline_for as pipeline_for,
+    publish as publish,
+    write_components as write_components,
+    write_pipeline as write_pipeline,
+)
+from .environment import (
+    COMMON_IMAGES as COMMON_IMAGES,
+    IMAGE_KINDS as IMAGE_KINDS,
+    PIPELINE_NAME as PIPELINE_NAME,
+    Environment as Environment,
+    layered_values as layered_values,
+    load_environment as load_environment,
+)

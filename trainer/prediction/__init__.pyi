@@ -1,0 +1,21 @@
+from .heat import (
+    CHANGE as CHANGE,
+    HEAT as HEAT,
+    blend as blend,
+    blend_change as blend_change,
+    draw_grey as draw_grey,
+    tint as tint,
+)
+from .inputs import Input as Input, find_inputs as find_inputs
+from .predict import ImageResult as ImageResult, Maps as Maps
+from .predictor import Predictor as Predictor
+from .regions import (
+    Measure as Measure,
+    Region as Region,
+    measure_regions as measure_regions,
+    parse_regions as parse_regions,
+    read_regions as read_regions,
+)
+from .rules import drawing_rules as drawing_rules
+from .screens import count_screens as count_screens, screens_of as screens_of
+from .settings import PredictConfig as PredictConfig

@@ -1,0 +1,25 @@
+from .fields import (
+    Value as Value,
+    as_type as as_type,
+    brief_value as brief_value,
+    check_ranges as check_ranges,
+    configs_of as configs_of,
+    flag_of as flag_of,
+    group_of as group_of,
+    setting as setting,
+    settings_text as settings_text,
+)
+from .flags import (
+    Parser as Parser,
+    add_command as add_command,
+    add_flag as add_flag,
+    add_settings as add_settings,
+    output_dir as output_dir,
+    output_dir_or_address as output_dir_or_address,
+    output_file as output_file,
+    output_path as output_path,
+    parser_of_program as parser_of_program,
+    results_dir as results_dir,
+    settings_of as settings_of,
+    summarize as summarize,
+)
