@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import re
 
 import pytest
@@ -13,6 +14,10 @@ MOST_NAMES = 25
 HOUSES = ("trainer", "lifecycle", "pipeline")
 BY_NAME = ("trainer.commands", "pipeline.commands")
 """Rooms of command lines: `__main__` imports each of their modules by the name of its command."""
+
+
+MODULES = [f"trainer.{name}" for name in ("api", "errors", "pictures", "texts", "tools", "wording")]
+"""Rooms of one module. Each name of `__all__` has a docstring, or a string below it."""
 
 
 @functools.cache
@@ -66,6 +71,14 @@ def test_door_has_few_names_and_a_sentence_for_each(room):
     sentences = written(room)
     assert len(sentences) <= MOST_NAMES
     assert [name for name, sentence in sentences.items() if len(sentence.split()) < 3] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_room_of_one_module_shows_few_names_and_others_use_no_more(module):
+    shown = importlib.import_module(module).__all__
+    assert len(shown) <= MOST_NAMES
+    used = {name for path in known().values() for imported, name in imported_from(path) if imported == module}
+    assert used <= set(shown)
 
 
 @pytest.mark.parametrize("room", ROOMS)

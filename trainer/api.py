@@ -264,7 +264,9 @@ class Model:
         Raises:
             UserError: the weights are damaged, or nothing can be written to `path`.
         """
-        self._answering.export_onnx(pathlib.Path(path))
+        from trainer.models import ModelExport
+
+        ModelExport(self._answering).onnx(pathlib.Path(path))
 
 
 def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[Measure]:

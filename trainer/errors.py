@@ -9,6 +9,31 @@ from typing import TypeVar
 
 from trainer.texts import nearest, readable
 
+__all__ = [
+    "AmbiguousError",
+    "Checks",
+    "ConflictError",
+    "ContentError",
+    "FailedError",
+    "GateError",
+    "MismatchError",
+    "MistakesError",
+    "NotFoundError",
+    "PlaceError",
+    "SettingError",
+    "UnknownNameError",
+    "UnreachableError",
+    "UsageError",
+    "UserError",
+    "check",
+    "check_choice",
+    "installed",
+    "interrupted_status",
+    "look_up",
+    "reported",
+    "terminable",
+]
+
 Row = TypeVar("Row")
 
 USAGE_STATUS = 2

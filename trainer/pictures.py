@@ -20,6 +20,20 @@ from trainer.errors import ContentError
 from trainer.io import MOST_MEGAPIXELS
 from trainer.texts import first_line
 
+__all__ = [
+    "FORMATS",
+    "MAX_PIXELS",
+    "MAX_SIDE_PX",
+    "OTHER_SUFFIXES",
+    "SUFFIXES",
+    "Picture",
+    "Pixels",
+    "as_seen",
+    "open_header",
+    "read_picture",
+    "upright",
+]
+
 Pixels = npt.NDArray[np.uint8]
 
 

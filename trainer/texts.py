@@ -6,6 +6,18 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+__all__ = [
+    "first_line",
+    "format_duration",
+    "nearest",
+    "now",
+    "printable",
+    "readable",
+    "shown",
+    "some",
+    "visible",
+]
+
 OPERATION = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]")
 """The operation that TensorFlow names around its message."""
 SHOWN = 200

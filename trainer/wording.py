@@ -2,6 +2,18 @@
 
 from collections.abc import Sequence
 
+__all__ = [
+    "MINUS",
+    "TIMES",
+    "count_text",
+    "in_groups",
+    "p_value_text",
+    "percent",
+    "signed",
+    "size_text",
+    "too_few",
+]
+
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 

@@ -70,7 +70,7 @@ def execute(parsed: argparse.Namespace) -> None:
             f"the format {COMPACT} predicts each kind of images as the model does: leave out --kind"
         )
     from trainer.data import parse_image_size
-    from trainer.models import choose_model
+    from trainer.models import ModelExport, choose_model
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = choose_model(parsed.model).announced()
@@ -81,13 +81,13 @@ def execute(parsed: argparse.Namespace) -> None:
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
     answering.tell()
+    export = ModelExport(answering, parsed.kind, parsed.flip_prediction)
     if parsed.format == SAVED_MODEL:
-        signature = parsed.default_signature
-        answering.export_saved_model(path, size, signature, parsed.flip_prediction, parsed.kind)
+        export.saved_model(path, size, parsed.default_signature)
     elif parsed.format == COMPACT:
-        print(answering.export_compact(path, parsed.flip_prediction))
+        print(export.compact(path))
     else:
-        answering.export_onnx(path, parsed.format == ONNX_INT8, parsed.flip_prediction, parsed.kind)
+        export.onnx(path, parsed.format == ONNX_INT8)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

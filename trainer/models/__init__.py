@@ -13,7 +13,8 @@ __all__ = [
     "PRETRAINED_VERSION",  # that model as version 0 of every registered name
     "REGISTRY",  # the folder of the local registry
     "VERSION",  # the file name of a version's record
-    "Answering",  # a model that answers, what it says of itself, its exports
+    "Answering",  # a model that answers, and what it says of itself
+    "ModelExport",  # a model that is written in the form of other programs
     "Provenance",  # what a model or data come from, and the notices of the sample set
     "WeightSource",  # weights as a person names them: fingerprint, check, import
     "choose_model",  # the model of a name, or the default, with the reason

@@ -1,5 +1,6 @@
 from .answering import Answering as Answering
 from .author import AUTHOR_WEIGHTS as AUTHOR_WEIGHTS, is_author_weights as is_author_weights
+from .exports import ModelExport as ModelExport
 from .find import choose_model as choose_model, find_model as find_model, find_opponent as find_opponent
 from .model_names import (
     CHALLENGER as CHALLENGER,

@@ -170,7 +170,9 @@ def test_ctrl_c_ends_the_call_and_the_worker(tmp_path):
 def test_no_worker_outlives_its_process(how):
     """Neither after the end of a script without `if __name__`, nor after SIGKILL in the middle of a call."""
     code = "import os; print(os.getpid(), flush=True)" + ("\nwhile True: pass" if how == "killed" else "")
-    script = f"from trainer.machine import untrusted\nuntrusted.call_untrusted('builtins.exec', {code!r}, file='x')"
+    script = (
+        f"from trainer.machine import untrusted\nuntrusted.call_untrusted('builtins.exec', {code!r}, file='x')"
+    )
     with subprocess.Popen(
         (sys.executable, "-c", script),
         stdout=subprocess.PIPE,
