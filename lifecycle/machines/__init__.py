@@ -4,18 +4,18 @@ from trainer.doors import opened
 
 __all__ = [
     "MODEL_FOLDER",  # name of the folder into which a training job writes its model
-    "AcceleratorConfig",  # the accelerators of both trainings, and how they are bought
+    "AcceleratorConfig",  # the machines of a training step, and how they are bought
     "DataSize",  # how many images a training has, and how large they are
     "Folders",  # where a training job reads and writes
     "JobConfig",  # the settings of a training job: hours, account, network
-    "Measurement",  # a measured training step on a machine
+    "Measurement",  # the measured speed, memory and start of a training on a machine
     "Target",  # what runs a training: Vertex AI, Kubeflow or this machine
     "TrainingPlan",  # what a training takes: machines, batch, hours, price
     "TrainingSettings",  # all settings of one training step
     "check_outside_pod",  # refuses a folder that ends with the pod
-    "check_trainings",  # refuses settings with which a training cannot start
+    "check_trainings",  # checks that each training fits its machines and its data
     "checkpoint_folder",  # where a training step keeps its checkpoints
-    "fit_to_data",  # fits settings to the data that was fetched
+    "fit_to_data",  # settles the settings that only the data can tell
     "make_plan",  # plans a training on one accelerator
     "plan_step",  # plans a training step of a run
     "read_model_config",  # the configuration of a model that a job has written

@@ -6,7 +6,7 @@ __all__ = [
     "CONSOLE",  # the address of Google's console
     "REPOSITORY",  # the syntax of an address in Artifact Registry
     "TIMEOUT_S",  # how long a request may take
-    "Api",  # a session with Google's REST APIs
+    "Api",  # Google's APIs, asked with this machine's credentials
     "Run",  # a pipeline run as Vertex AI describes it
     "UnansweredError",  # nobody answers a question about a project
     "VertexRegion",  # a project and a region, with the address of its API
@@ -14,7 +14,7 @@ __all__ = [
     "brief_error",  # the type and message of an error in one line
     "check_api_address",  # refuses an address that is no API's
     "message_as_json",  # a message of the API as JSON
-    "parent_of",  # the resource name of a project in a region
+    "parent_of",  # the prefix of the names of all resources in a region
     "reported_errors",  # turns the errors of Google's libraries into mistakes
     "retried",  # repeats a request after errors that pass
     "run_link",  # the console's page of a run

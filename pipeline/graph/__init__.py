@@ -4,17 +4,17 @@ from trainer.doors import opened
 
 __all__ = [
     "COMMON_IMAGES",  # images that every run needs
-    "IMAGE_KINDS",  # the kinds of images
+    "IMAGE_KINDS",  # the kinds of images: cpu, gpu, tpu, serving
     "PIPELINE_NAME",  # the name of our pipeline
     "Environment",  # where and how pipelines run
     "Template",  # a compiled pipeline in a file or a repository
     "check_region",  # refuses a region that has another syntax
-    "compare_accelerators",  # the table that `plan` prints
+    "compare_accelerators",  # for each accelerator its plan, or why it does not fit
     "known_regions",  # the regions with accelerators
     "layered_values",  # the parameters of several layers as one
     "load_environment",  # reads an environment's file
     "pipeline_for",  # the pipeline function for an environment
-    "publish",  # uploads the compiled pipeline to a repository
+    "publish",  # compiles, and uploads to a repository of templates
     "write_components",  # writes the compiled tasks
     "write_pipeline",  # writes the compiled pipeline
 ]

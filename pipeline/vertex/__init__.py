@@ -5,10 +5,10 @@ from trainer.doors import opened
 __all__ = [
     "Benchmark",  # a training to measure for some steps
     "BenchmarkJob",  # a benchmark that runs on Vertex AI
-    "ExaminedRun",  # a run whose needs are asked one by one
+    "ExaminedRun",  # a run that `doctor` examines, and its environment
     "Jobs",  # starts custom jobs and follows them
     "Schedule",  # a schedule on Vertex AI
-    "ScheduleChange",  # what must change for a schedule to be as its file
+    "ScheduleChange",  # what is to be done about one schedule
     "SchedulePlan",  # a schedule as its file says
     "SentRun",  # a run that was sent to Vertex AI
     "Submission",  # a request for a run before it is sent

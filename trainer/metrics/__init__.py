@@ -3,18 +3,18 @@
 from trainer.doors import opened
 
 __all__ = [
-    "BASELINE",  # the model with which a metric of gain compares
-    "BASELINE_METRICS",  # metrics that compare with a baseline
+    "BASELINE",  # the need of a metric that compares with a baseline
+    "BASELINE_METRICS",  # a candidate that is worse than the centre bias in all of these fails
     "DECIDING",  # metrics by which a gate may decide
-    "DENSITY",  # what a metric of densities needs
-    "FIXATIONS",  # what a metric of fixations needs
+    "DENSITY",  # the need of a density
+    "FIXATIONS",  # the need of fixations
     "LEAD",  # the metric that decides by default
     "METRICS",  # the table of metrics
-    "OF_UNIFORM",  # the metrics that a uniform map has by definition
-    "OTHER_COUNTS",  # metrics that count fixations of other images
+    "OF_UNIFORM",  # the scores of a uniform map that are the same for every image
+    "OTHER_COUNTS",  # the need of fixations on other images
     "Points",  # fixations as pixels (y, x)
-    "Values",  # the values of all fixations of an image
-    "blur",  # fixations to a density
+    "Values",  # one value for each fixation of an image
+    "blur",  # fixated pixels, blurred to a density
     "cc",  # the correlation of two maps
     "count_points",  # how many fixations each pixel has
     "metric_value",  # one metric of one map

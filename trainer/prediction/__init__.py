@@ -12,16 +12,16 @@ __all__ = [
     "PredictConfig",  # the settings of predictions
     "Predictor",  # a trained network that predicts maps
     "Region",  # a named rectangle of an image
-    "blend",  # a map over its image
+    "blend",  # a map in heat colours over its image in grey
     "blend_change",  # a change of two maps over an image
     "count_screens",  # into how many screens an image is cut
     "draw_grey",  # a map as grey
-    "drawing_rules",  # the numbers by which maps are drawn
+    "drawing_rules",  # what a browser needs to cut and draw maps as Python does
     "find_inputs",  # the images that names lead to
     "measure_regions",  # the share of each region
     "parse_regions",  # regions as flags name them
     "read_regions",  # regions of a file
     "screens_of",  # the rows of each screen
-    "tint",  # the colour of each value of a map
+    "tint",  # a map in heat colours over its image
 ]
 __getattr__ = opened(__name__, __file__)

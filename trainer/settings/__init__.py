@@ -14,9 +14,9 @@ __all__ = [
     "as_type",  # a text or value as the type of a setting
     "brief_value",  # a value in a message
     "check_ranges",  # refuses values outside of their ranges
-    "configs_of",  # the settings classes of a dataclass
+    "configs_of",  # instances of settings classes, from settings by name
     "flag_of",  # the flag of a setting
-    "group_of",  # the settings class that has a setting
+    "group_of",  # the title under which helps show a flag
     "output_dir",  # a folder to write, as a flag names it
     "output_dir_or_address",  # the same, or an address
     "output_file",  # a file to write, as a flag names it
@@ -25,7 +25,7 @@ __all__ = [
     "results_dir",  # a folder for results, which may exist
     "setting",  # declares a setting: default, help, range
     "settings_of",  # the settings class with the values of its flags
-    "settings_text",  # the settings that differ from their defaults
-    "summarize",  # the first sentence of a docstring
+    "settings_text",  # settings as parameters, such as `epochs=3 flip=true`
+    "summarize",  # writes a result as JSON to a file or the standard output
 ]
 __getattr__ = opened(__name__, __file__)
