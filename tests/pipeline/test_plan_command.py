@@ -46,7 +46,7 @@ def test_table_follows_its_flags(output):
     assert "3 epochs of 400 images at 360x360, spot, 2 machines" in lines[0]
     assert row(lines, "h100-8")[2] == "256"
     text = " ".join(" ".join(lines).split())
-    assert "set batch_size to at most 142" in text
+    assert "batch_size to at most 142" in text
     assert "v5e-4 trains on one machine" in text
 
 
