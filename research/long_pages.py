@@ -14,7 +14,7 @@ import zipfile
 import numpy as np
 from scipy.io import loadmat
 
-from trainer.metrics.metrics import cc, nss
+from trainer.metrics.metrics import correlation, nss
 from trainer.models.find import choose_model
 from trainer.models.model_names import PRETRAINED
 from trainer.pictures import read_picture
@@ -60,7 +60,7 @@ def main(folder: str) -> None:
                 at = np.repeat(np.argwhere(marks), marks[marks > 0], axis=0)
                 scores.append(
                     [
-                        (cc(each, densities[index][middle].astype(float)), nss(each, at).mean())
+                        (correlation(each, densities[index][middle].astype(float)), nss(each, at).mean())
                         for each in predicted
                     ]
                 )

@@ -38,7 +38,7 @@ def test_value_that_the_user_has_set_stays(monkeypatch, value, expected):
 @pytest.mark.skipif(not _pywrap_util_port.IsX86Available(), reason="TensorFlow has oneDNN on x86 alone")
 def test_notebook_that_imports_tensorflow_first_is_told():
     finished = subprocess.run([sys.executable, "-c", TOO_LATE], capture_output=True, text=True, check=True)
-    assert f"import trainer first, or set {NAME}=1" in finished.stderr
+    assert f"Import trainer first, or set {NAME}=1" in finished.stderr
 
 
 def test_serving_image_turns_it_on_too():

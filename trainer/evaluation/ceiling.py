@@ -34,7 +34,7 @@ from trainer.metrics import (
     FIXATIONS,
     METRICS,
     OTHER_COUNTS,
-    cc,
+    correlation,
     metric_value,
     metrics_that_need,
     scale_points,
@@ -221,7 +221,7 @@ def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> floa
     def difference(blur: float) -> float:
         """Minus the sum of the CC of the densities of all observers with the maps of the dataset."""
         return -sum(
-            cc(image.density(range(len(image.observers)), blur), density)
+            correlation(image.density(range(len(image.observers)), blur), density)
             for image, density in zip(images, maps, strict=True)
         )
 

@@ -15,7 +15,7 @@ __all__ = [
     "Points",  # fixations as pixels (y, x)
     "Values",  # one value for each fixation of an image
     "blur",  # fixated pixels, blurred to a density
-    "cc",  # the correlation of two maps
+    "correlation",  # the correlation of a map and a density
     "count_points",  # how many fixations each pixel has
     "metric_value",  # one metric of one map
     "metric_values",  # the values with that mean

@@ -12,7 +12,7 @@ from .metric_table import (
 from .metrics import (
     OF_UNIFORM as OF_UNIFORM,
     Values as Values,
-    cc as cc,
+    correlation as correlation,
     metric_value as metric_value,
     metric_values as metric_values,
 )

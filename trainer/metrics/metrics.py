@@ -103,7 +103,7 @@ def nss(prediction: npt.ArrayLike, fixations: Points) -> Values:
     return standardized
 
 
-def cc(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
+def correlation(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
     """Pearson correlation of prediction and density, -1..1. 0 if either is constant."""
     prediction, density = map(_rescaled, _pair(prediction, density))
     if prediction.min() == prediction.max() or density.min() == density.max():
@@ -203,7 +203,7 @@ FUNCTIONS: dict[str, Callable[..., Values | float]] = {
     "shuffled_auc": shuffled_auc_of_counts,
     "shuffled_auc_over_bias": shuffled_auc_over_bias,
     "nss": nss,
-    "cc": cc,
+    "cc": correlation,
     "kld": kld,
     "sim": sim,
     "information_gain": information_gain,

@@ -65,7 +65,7 @@ def scores_alone(example, original, model, examples):
         "auc_judd": metrics.auc_judd(restored, example.fixations).mean(),
         "shuffled_auc": metrics.shuffled_auc(restored, example.fixations, others).mean(),
         "nss": metrics.nss(restored, example.fixations).mean(),
-        "cc": metrics.cc(small, original.density),
+        "cc": metrics.correlation(small, original.density),
         "kld": metrics.kld(small, original.density),
         "sim": metrics.sim(small, original.density),
     }

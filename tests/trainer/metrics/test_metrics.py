@@ -106,7 +106,7 @@ def test_roc_area_tells_neighbouring_floats_apart(gap: float) -> None:
 def test_a_prediction_equal_to_the_density_is_perfect() -> None:
     assert metrics.kld(DENSITY, DENSITY) == pytest.approx(0, abs=1e-12)
     assert metrics.sim(DENSITY * 255, DENSITY) == pytest.approx(1)
-    assert metrics.cc(DENSITY, DENSITY) == pytest.approx(1)
+    assert metrics.correlation(DENSITY, DENSITY) == pytest.approx(1)
     np.testing.assert_allclose(metrics.information_gain(DENSITY, POINTS, DENSITY * 3), 0, atol=1e-12)
 
 
@@ -115,7 +115,7 @@ def test_constant_prediction_scores_at_chance(value: float) -> None:
     constant = np.full((12, 16), value)
     np.testing.assert_array_equal(metrics.auc_judd(constant, POINTS), 0.5)
     np.testing.assert_array_equal(metrics.nss(constant, POINTS), 0)
-    assert metrics.cc(constant, DENSITY) == 0
+    assert metrics.correlation(constant, DENSITY) == 0
     assert metrics.kld(constant, DENSITY) == pytest.approx(metrics.kld(np.ones((12, 16)), DENSITY))
 
 
@@ -194,6 +194,6 @@ def test_invalid_points_are_an_error(points: np.ndarray, named: tuple[str, ...])
     ],
 )
 def test_invalid_maps_are_an_error(prediction: np.ndarray, density: np.ndarray, named: tuple[str, ...]) -> None:
-    for metric in (metrics.kld, metrics.cc, metrics.sim):
+    for metric in (metrics.kld, metrics.correlation, metrics.sim):
         with refused(ValueError, *named):
             metric(prediction, density)
