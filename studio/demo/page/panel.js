@@ -187,7 +187,7 @@ export class Panel extends EventTarget {
     this.#find(".stage img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
-    this.#find("canvas").setAttribute("aria-label", `Saliency map; its peak is ${place} from the top`);
+    this.#find("canvas").setAttribute("aria-label", `Saliency map. Its peak is ${place} from the top`);
     this.#find("canvas").classList.remove("stale");
     announce(`The map of ${file.name} is ready. Its peak is ${place} from the top.`);
     this.#find(".screens").replaceChildren(...marks(map.screens));

@@ -47,7 +47,7 @@ export async function predict(file, { screen }, signal, tell = () => {}) {
 
 /** A site opens no web addresses: browsers show no page the picture of another one. */
 export async function open() {
-  throw new Failure("this site opens no addresses; choose an image");
+  throw new Failure("this site opens no addresses. Choose an image");
 }
 
 /** Draw from an image what a path such as `map.png?screen=` says. */

@@ -63,7 +63,7 @@ async function decode(file) {
   }
   const { width, height } = bitmap;
   if (width * height > facts.max_pixels) {
-    throw new Failure(`the file has ${Math.round((width * height) / 1e6)} megapixels; the limit is ${facts.max_pixels / 1e6}. Shrink it.`);
+    throw new Failure(`the file has ${Math.round((width * height) / 1e6)} megapixels. The limit is ${facts.max_pixels / 1e6}. Shrink it.`);
   }
   const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   context.fillStyle = "white";
