@@ -2,8 +2,8 @@
 
 A room is a package directly below `trainer`, `lifecycle` or `pipeline`. Its `__init__.py` has the names and a
 sentence for each. Its `__init__.pyi` says in which module each name is, for type checkers and for `opened`. So a
-command loads only what it needs. Example: `from trainer.network import image_sizes_of` loads no Keras, though
-`build_model` of the same room does.
+command loads only what it needs. Example: `from trainer.network import Inference` loads no Keras, though
+`build_network` of the same room does.
 """
 
 import ast

@@ -31,8 +31,7 @@ class LocalPlace(Stored):
 
     @property
     def unmounted(self) -> Stored:
-        below = f"{MOUNT}/"
-        return BucketPlace(REMOTE + self.text.removeprefix(below)) if self.text.startswith(below) else self
+        return BucketPlace(REMOTE + self.text.removeprefix(f"{MOUNT}/")) if self.is_shared else self
 
     @property
     def identity(self) -> str:
