@@ -20,6 +20,7 @@ __all__ = [
     "locked_memory_is_low",  # whether there is too little locked memory for a TPU
     "map_ahead",  # maps in threads, some items ahead
     "multiplies_bfloat16",  # whether the CPU multiplies bfloat16
+    "n_cpus",  # the processors that this process may use at a time
     "open_pool",  # threads that end at once
     "raise_locked_memory",  # raises the limit of locked memory
 ]

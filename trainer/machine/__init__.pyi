@@ -16,6 +16,7 @@ from .runtime import (
     load_tensorflow as load_tensorflow,
     locked_memory_is_low as locked_memory_is_low,
     multiplies_bfloat16 as multiplies_bfloat16,
+    n_cpus as n_cpus,
     raise_locked_memory as raise_locked_memory,
 )
 from .untrusted import Limits as Limits, call_untrusted as call_untrusted, end_untrusted as end_untrusted

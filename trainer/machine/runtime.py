@@ -148,6 +148,21 @@ def multiplies_bfloat16() -> bool:
     return bool(instruction_sets() & {"avx512_bf16", "amx_bf16"})
 
 
+def n_cpus(cgroups: pathlib.Path = CGROUPS) -> int:
+    """Number of processors that this process may use at a time, at least 1.
+
+    A container may have a share of them, which only its control group (version 2) says. Example: 2 of 64 for a pod
+    with the limit `cpu: "2"`.
+
+    Args:
+        cgroups: where the control groups are mounted.
+    """
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cgroups / "cpu.max"
+    spent, _, period = quota.read_text().partition(" ") if quota.exists() else ("max", "", "")
+    return own if spent == "max" else max(1, min(own, int(spent) // int(period)))
+
+
 def available_bytes(proc: pathlib.Path = PROC, cgroups: pathlib.Path = CGROUPS) -> int:
     """Bytes that can be allocated now without swapping and without an out-of-memory kill.
 

@@ -1,13 +1,15 @@
 """Run the network of a model on a CPU with OpenVINO: the ONNX graph of its weights, without TensorFlow."""
 
 import os
-import threading
+import queue
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError
-from trainer.machine import load_openvino, multiplies_bfloat16
+from trainer.machine import load_openvino, multiplies_bfloat16, n_cpus
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import PICTURE, ModelFolder, for_kind
@@ -31,6 +33,7 @@ class Inference:
         image_size: tuple[int, int],
         precision: str = "",
         kind: str = PICTURE,
+        parallel: int = 1,
     ) -> None:
         """Read and compile the network.
 
@@ -39,6 +42,8 @@ class Inference:
             image_size: (H, W) of the images, pixels, divisible by the network's stride.
             precision: of PRECISIONS. Empty for bfloat16 on a CPU that multiplies it, else float32.
             kind: of images, PICTURE or PAGE. The maps get its calibration.
+            parallel: images that are computed at once, on as many parts of the processors. Each needs memory of
+                its own, about 0.2 GB for images of 240 x 320. 1 for the shortest time of a single image.
 
         Raises:
             UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
@@ -56,8 +61,14 @@ class Inference:
         network = core.read_model(graph)
         network.reshape([1, *image_size, 3])
         hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": PRECISIONS[self.precision]}
-        self._request = core.compile_model(network, "CPU", hints).create_infer_request()
-        self._running = threading.Lock()
+        if parallel > 1:
+            hints |= {"INFERENCE_NUM_THREADS": str(max(1, n_cpus() // parallel)), "ENABLE_CPU_PINNING": "NO"}
+        self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        # Networks of one stream, made one after another. OpenVINO 2026.4 makes the streams of one network at
+        # the same time, and in bfloat16 one network of five then has other maps (research/log.md, 2026-11-29).
+        for _ in range(parallel):
+            self._idle.put(core.compile_model(network, "CPU", hints).create_infer_request())
+        self._threads = ThreadPoolExecutor(parallel, "maps")
 
     def __call__(self, images: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Predict the maps, (N, H, W) in [0, 1], of prepared images (N, H, W, 3), 0..255.
@@ -65,9 +76,8 @@ class Inference:
         Raises:
             UserError: a prediction is not finite.
         """
-        with self._running:
-            # One by one: in a batch they take as long, and the last bits of a map would depend on its size.
-            maps = np.concatenate([self._predict(image) for image in np.asarray(images, np.float32)])
+        # One by one: in a batch they take as long, and the last bits of a map would depend on its size.
+        maps = np.concatenate(list(self._threads.map(self._predict, np.asarray(images, np.float32))))
         if not np.isfinite(maps).all():
             raise ContentError(
                 "the model's prediction is not finite: its weights are damaged or its training diverged. Train it "
@@ -76,8 +86,12 @@ class Inference:
         return maps
 
     def _predict(self, image: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        self._request.infer([image[None]])
-        return np.array(self._request.get_output_tensor().data[..., 0])
+        request = self._idle.get()
+        try:
+            request.infer([image[None]])
+            return np.array(request.get_output_tensor().data[..., 0])
+        finally:
+            self._idle.put(request)
 
 
 def _fastest() -> str:

@@ -24,9 +24,10 @@ class Predictor:
         True
     """
 
-    def __init__(self, model_folder: str | os.PathLike[str], precision: str = "") -> None:
-        """Load the network. `precision` and errors are as for `trainer.network.inference.Inference`."""
-        self._folder, self._precision = pathlib.Path(model_folder), precision
+    def __init__(self, model_folder: str | os.PathLike[str], precision: str = "", parallel: int = 1) -> None:
+        """Load the network. The other arguments and errors are as for `trainer.network.inference.Inference`."""
+        self._folder = pathlib.Path(model_folder)
+        self._precision, self._parallel = precision, parallel
         self.image_sizes = ModelFolder(self._folder).image_sizes
         """Kind of images -> (H, W) of the network's input, pixels. PAGE only if its size is another one."""
         self._networks: dict[str, Inference] = {}
@@ -48,12 +49,16 @@ class Predictor:
         Raises:
             UserError: the model has nothing of its own for the kind that somebody asks for.
         """
+        self.check_kind(asked)
+        return asked or (kind_of(image, is_page, n_screens) if PAGE in self.image_sizes else PICTURE)
+
+    def check_kind(self, asked: str) -> None:
+        """Raise `UserError` unless the model can predict an image as the kind that is asked for. Empty is any."""
         check(
             asked in ("", *self.image_sizes),
             f"the model predicts all images alike, and has no size of its own for a {asked}: leave the kind out",
             SettingError,
         )
-        return asked or (kind_of(image, is_page, n_screens) if PAGE in self.image_sizes else PICTURE)
 
     def seen_as(self, kind: str) -> str:
         """Say as which kind an image is predicted, and at which size. Empty if all are predicted alike.
@@ -117,7 +122,9 @@ class Predictor:
     def _network(self, kind: str) -> Inference:
         with self._compiling:
             if kind not in self._networks:
-                self._networks[kind] = Inference(self._folder, self.image_sizes[kind], self._precision, kind)
+                self._networks[kind] = Inference(
+                    self._folder, self.image_sizes[kind], self._precision, kind, self._parallel
+                )
             return self._networks[kind]
 
     @staticmethod

@@ -1,0 +1,134 @@
+"""The maps of encoded images: some at a time in threads, within limits of memory, each as the answer says it."""
+
+import asyncio
+import base64
+import binascii
+import io
+import math
+import threading
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from serving.settings import ServerConfig
+from trainer.errors import ContentError, UserError
+from trainer.pictures import Picture
+from trainer.prediction import Predictor, draw_grey, screens_of
+
+Prediction = dict[str, Any]
+
+
+class FullError(Exception):
+    """There are too many images already."""
+
+    def __init__(self, retry_s: int) -> None:
+        super().__init__("too many images are waiting. Send the request again later")
+        self.retry_s = retry_s
+        """Whole seconds until there is probably room."""
+
+
+class Maps:
+    """Computes maps in threads. Its methods are for one event loop."""
+
+    def __init__(self, parallel: int, config: ServerConfig) -> None:
+        """Start no thread yet. `parallel` networks compute at once, while another image is decoded or written."""
+        self._threads = ThreadPoolExecutor(parallel + 1, "maps")
+        self._pixels = _Budget(int(config.most_megapixels * 10**6))
+        self._most_waiting = config.most_waiting
+        self._waiting = 0
+        self._mean_s = 0.5 / parallel
+
+    def close(self) -> None:
+        """Compute what has begun, and nothing else."""
+        self._threads.shutdown(cancel_futures=True)
+
+    async def predict(
+        self, predictor: Predictor, images: Sequence[str], kind: str, leaves: Awaitable[object]
+    ) -> list[Prediction]:
+        """Compute the predictions of images in base64, in their order. None for one that was not begun.
+
+        Args:
+            predictor: of the model.
+            images: files in base64.
+            kind: PICTURE or PAGE. Empty to decide for each image.
+            leaves: ends if nobody needs the predictions any more. Images that wait are not computed then.
+
+        Raises:
+            FullError: too many images are waiting already. None of these does.
+        """
+        if self._waiting + len(images) > self._most_waiting:
+            raise FullError(math.ceil((self._waiting + len(images) - self._most_waiting) * self._mean_s))
+        self._waiting += len(images)
+        futures = [self._threads.submit(self._timed, predictor, image, kind) for image in images]
+        done = asyncio.gather(*map(self._finished, futures))
+        leaving = asyncio.ensure_future(leaves)
+        try:
+            await asyncio.wait((done, leaving), return_when=asyncio.FIRST_COMPLETED)
+            for future in futures:
+                future.cancel()  # those that have not begun, if the client has left
+            return [each for each in await done if each is not None]
+        finally:
+            leaving.cancel()
+
+    async def _finished(self, future: "Future[tuple[Prediction, float]]") -> Prediction | None:
+        try:
+            prediction, seconds = await asyncio.wrap_future(future)
+            self._mean_s += 0.1 * (seconds - self._mean_s)
+            return prediction
+        except asyncio.CancelledError:
+            return None
+        finally:
+            self._waiting -= 1
+
+    def _timed(self, predictor: Predictor, image: str, kind: str) -> tuple[Prediction, float]:
+        begin = time.perf_counter()
+        try:
+            return self._predict(predictor, image, kind), time.perf_counter() - begin
+        except UserError as error:
+            return {"b64": "", "error": str(error)}, time.perf_counter() - begin
+
+    def _predict(self, predictor: Predictor, image: str, kind: str) -> Prediction:
+        picture = Picture(_decoded(image), "the image", self._pixels.whole)
+        height, width = picture.size
+        with self._pixels.taken(height * width):
+            pixels = picture.decode()
+            seen = predictor.kind_of(pixels, kind)
+            drawn = draw_grey(predictor.predict(pixels, kind=seen))
+            drawn.save(png := io.BytesIO(), "PNG", compress_level=1)
+        return {
+            "b64": base64.b64encode(png.getvalue()).decode(),
+            "kind": seen,
+            "seen_as": predictor.seen_as(seen),
+            "windows": [[rows.start, rows.stop] for rows in screens_of(pixels.shape)],
+        }
+
+
+def _decoded(image: str) -> bytes:
+    try:
+        return base64.b64decode(image, validate=True)
+    except (binascii.Error, ValueError):
+        raise ContentError("the image is not in base64: encode the bytes of its file") from None
+
+
+class _Budget:
+    """A number of things that all threads together may take at a time, in the order in which they ask."""
+
+    def __init__(self, whole: int) -> None:
+        self.whole = whole
+        self._left = whole
+        self._turn, self._change = threading.Lock(), threading.Condition()
+
+    @contextmanager
+    def taken(self, n: int) -> Iterator[None]:
+        """Wait until `n` are left, at most the whole, and take them within this context."""
+        with self._turn, self._change:
+            self._change.wait_for(lambda: n <= self._left)
+            self._left -= n
+        try:
+            yield
+        finally:
+            with self._change:
+                self._left += n
+                self._change.notify()
