@@ -106,10 +106,10 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	cp requirements/cpu.txt requirements/tpu.txt
 	$(call pin,tpu) $(only_x86) --extra tpu --extra pipeline
 	echo uv | $(call pin,uv,-) --universal
-	@# These checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
+	@# These checks are for Linux x86-64 alone.
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/tpu.txt
 	printf '%s\n' $(GPU_COMPILER_PINS) | $(call pin,gpu-check,-) $(only_x86)
-	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
+	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86)
 	printf '%s\n' $(CLUSTER_PINS) | $(call pin,cluster,-) $(only_x86)
 	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal
 

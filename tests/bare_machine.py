@@ -77,7 +77,7 @@ DOWNLOADS = Skip("it downloads datasets from their authors' servers")
 CLOUD = Skip("it needs a project on Google Cloud, and the tests of guides of services walk it")
 SMALL = More("finetune_image_size=72x96", "minutes in place of a quarter of an hour")
 BROWSER = Skip("it needs Chromium, with which tests/studio opens pages")
-SERVER = Skip("it needs Docker and a version of one's own, and tests/test_serving.py sends its requests")
+SERVER = Skip("it needs Docker and a version of one's own, and tests/serving sends its requests")
 NPM = Skip("it needs npm, with which tests/studio builds the page")
 
 OWN = "make run-pipeline base_model_uri=pretrained finetune_dataset=custom finetune_source=FOLDER recipe=small"

@@ -6,9 +6,9 @@ COMPILER_PINS := jax==0.5.3 libtpu==0.0.10
 # XLA's compiler for NVIDIA GPUs that needs no GPU: of a recent jax, with the ptxas and libdevice of NVIDIA's wheels.
 GPU_COMPILER := .venv-check-gpu
 GPU_COMPILER_PINS := jax==0.10.2 jax-cuda13-plugin==0.10.2 jax-cuda13-pjrt==0.10.2 nvidia-cuda-nvcc==13.5.37
-# The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
+# The TensorFlow of Google's serving containers, for Python 3.11 at the latest.
 SERVING := .venv-serving
-SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
+SERVING_PINS := tensorflow-cpu==2.15.1
 # The core of ML Metadata, for the cluster of check-cluster, and its programs that Go builds.
 CLUSTER := .venv-cluster
 CLUSTER_PINS := ml-metadata==1.17.0 setuptools==80.9.0
@@ -38,7 +38,7 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random moments, damage checkpoints (minutes)
 	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
 
-test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
+test-serving: $(INSTALLED) $(SERVING)/.installed ## Load a SavedModel in the TensorFlow 2.15 of Google's containers (needs a Python 3.11)
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
 
 fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other people's files (minutes): [ARGS='-k fetch']

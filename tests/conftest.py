@@ -47,7 +47,6 @@ LONG = (
     "test_example.py",
     "studio/test_designs.py",
     "trainer/training/test_step.py",
-    "test_serving.py",
     "lifecycle/registry/test_contract.py",
     "trainer/network/test_saved_model.py",
     "lifecycle/registry/test_folder_registry.py",

@@ -147,7 +147,7 @@ def test_each_tensorflow_reads_the_saved_model_of_the_other(empty, run, tmp_path
     maps = {}
     for writer in (empty, sys.executable):
         export = tmp_path / f"model-{len(maps)}"
-        flags = ["--model", "pretrained", "--output", export, "--image-size", "64x96"]
+        flags = ["--model", "pretrained", "--output", export]
         run(writer, "-m", "trainer", "export", *flags, **tpu_runtime.OFF_HOST)
         for reader in (empty, sys.executable):
             output = tmp_path / f"map-{len(maps)}.npy"

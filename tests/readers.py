@@ -23,9 +23,7 @@ from tests.narrow import narrowed, unexported
 from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.network import saved_model
 from trainer.network.importing import convert_weights
-from trainer.network.load import Trained
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.network.weight_files import LocalWeights
 
@@ -33,8 +31,6 @@ PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "p
 FORMATS = {"jpg": "JPEG", "tif": "TIFF"}
 SIZE = small_sources.SIZE
 """(height, width) of the pictures, pixels."""
-SERVED = ("photo.jpg", "photo.png", "photo.bmp")
-"""Pictures that an exported model reads."""
 
 
 class RefusedError(Exception):
@@ -203,21 +199,6 @@ def _import_weights(folder: pathlib.Path) -> Iterator[Reader]:
 
 
 @contextlib.contextmanager
-def _serve_bytes(folder: pathlib.Path) -> Iterator[Reader]:
-    """The signature of exported models that takes pictures; with a sound one in the same batch."""
-    servable = saved_model._Servable(Trained(predictable.network(3)), SIZE)
-    sound = {name: pictures()[name] for name in SERVED}
-
-    def read(name: str, content: bytes) -> None:
-        maps = servable.serve_bytes(tf.constant([sound["photo.png"], content]))["saliency_bytes"].numpy()
-        assert maps[0], "the sound picture in the same batch has no map"
-        if not maps[1]:
-            raise RefusedError("error: an empty map")
-
-    yield Reader(sound, read)
-
-
-@contextlib.contextmanager
 def _refusing() -> Iterator[None]:
     """Errors of users inside the block are refusals, and so is a lack of memory, which a worker reports."""
     try:
@@ -230,5 +211,4 @@ READERS: dict[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[Re
     "predict": _predict,
     "fetch": _fetch,
     "import-weights": _import_weights,
-    "serve-bytes": _serve_bytes,
 }

@@ -30,7 +30,6 @@ TOO_LARGE = {
         + chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(10**8)))
         + chunk(b"IDAT", b""),
     },
-    "serve-bytes": {"photo.png": VAST_PNG},
     "fetch": {"2.png": VAST_PNG, "fixations.csv": b"image,x,y\n" + b"1.png," * 500_000},
     "import-weights": {"x.pb": b"\x0a\xff\xff\xff\xff\x07" + bytes(100)},
 }

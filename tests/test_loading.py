@@ -44,7 +44,6 @@ TRAINER = [
     (["predict", "nosuch.png", "--model=model", "--json=-"], "cannot read nosuch.png"),
     (["import-weights", "nosuch.h5", *WANTED], "nosuch.h5 does not exist"),
     (["export", "--model=nosuch", "--output=new"], "models/nosuch"),
-    (["export", "--model=model", "--output=new", "--image-size=7x7"], "8x8"),
 ]
 """Arguments of `python -m trainer`, and what they are answered with; nothing for a success."""
 PIPELINE = [

@@ -1,6 +1,6 @@
 """Export a trained model: as a SavedModel for servers, as an ONNX file for other runtimes, or in compact form.
 
-An ONNX file reads prepared images, as the SavedModel does, of any height and width divisible by 8. With
+A SavedModel and an ONNX file read prepared images of any height and width divisible by 8. With
 `--format onnx-int8` its kernels have 8 bits, which the runtime expands: 25 MB in place of 100. docs/serving.md has
 clients in Python and JavaScript. Only a SavedModel needs TensorFlow. An export predicts all images alike: as
 pictures, or with `--kind page` as pages, if the model has a size and a calibration of its own for them.
@@ -14,13 +14,11 @@ import pathlib
 
 from trainer.commands.shared_flags import add_model
 from trainer.errors import PlaceError, SettingError
-from trainer.network import PAGE, PICTURE, SIGNATURES, ModelFolder
+from trainer.network import PAGE, PICTURE, ModelFolder
 from trainer.settings import output_path
 
 SAVED_MODEL, _, ONNX_INT8, COMPACT = FORMATS = "saved-model", "onnx", "onnx-int8", "int8"
 HELP = "export a model for servers and other runtimes, or in compact form"
-SAVED_MODEL_FLAGS = {"image_size": "", "default_signature": SIGNATURES[0]}
-"""Flags that only a SavedModel has, and their defaults."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,18 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output", type=output_path, required=True, metavar="PATH", help="Folder or file of the export."
     )
     parser.add_argument("--format", default=SAVED_MODEL, choices=FORMATS, help="(default: %(default)s)")
-    parser.add_argument(
-        "--image-size",
-        default="",
-        metavar="HxW",
-        help="Only for SavedModels: network input in pixels (default: the training's).",
-    )
-    parser.add_argument(
-        "--default-signature",
-        default=SIGNATURES[0],
-        choices=SIGNATURES,
-        help="Only for SavedModels: signature for requests that name none (default: %(default)s).",
-    )
     parser.add_argument(
         "--kind",
         default=PICTURE,
@@ -59,31 +45,23 @@ def execute(parsed: argparse.Namespace) -> None:
     path = pathlib.Path(parsed.output)
     if path.exists():
         raise PlaceError(f"{path} exists already: name another --output, or remove it")
-    for flag, default in SAVED_MODEL_FLAGS.items():
-        if parsed.format != SAVED_MODEL and getattr(parsed, flag) != default:
-            raise SettingError(
-                f"--{flag.replace('_', '-')} is for the format {SAVED_MODEL}, but --format is {parsed.format}"
-            )
-
     if parsed.format == COMPACT and parsed.kind != PICTURE:
         raise SettingError(
             f"the format {COMPACT} predicts each kind of images as the model does: leave out --kind"
         )
-    from trainer.data import parse_image_size
     from trainer.models import ModelExport, choose_model
 
-    size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = choose_model(parsed.model).announced()
     sizes = ModelFolder(answering.folder).image_sizes
     if parsed.kind not in sizes:
         raise SettingError(f"{answering.name} has no size of its own for a {parsed.kind}: leave out --kind")
-    size = size or sizes[parsed.kind]
+    size = sizes[parsed.kind]
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
     answering.tell()
     export = ModelExport(answering, parsed.kind, parsed.flip_prediction)
     if parsed.format == SAVED_MODEL:
-        export.saved_model(path, size, parsed.default_signature)
+        export.saved_model(path)
     elif parsed.format == COMPACT:
         print(export.compact(path))
     else:

@@ -30,13 +30,8 @@ class ModelExport:
     flip_prediction: bool | None = None
     """Whether it averages with the map of the mirrored image. None for the model's own setting."""
 
-    def saved_model(self, path: pathlib.Path, size: tuple[int, int], signature: str) -> None:
-        """Write the model as a SavedModel for servers. Loads TensorFlow.
-
-        Args:
-            path: of the folder to write.
-            size: (H, W) to which it fits encoded images, pixels.
-            signature: of SIGNATURES, for requests that name none.
+    def saved_model(self, path: pathlib.Path) -> None:
+        """Write the model as a SavedModel for TensorFlow's servers, in the folder `path`. Loads TensorFlow.
 
         Raises:
             UserError: the model is damaged, nothing can be written, or the export gives other maps than the
@@ -45,8 +40,7 @@ class ModelExport:
         from trainer.network import Export
 
         load_tensorflow()
-        export = Export(self.model.folder, self.kind, self.flip_prediction)
-        export.saved_model(path, size, signature, self.model.notice)
+        Export(self.model.folder, self.kind, self.flip_prediction).saved_model(path, self.model.notice)
 
     def onnx(self, path: pathlib.Path, int8: bool = True) -> None:
         """Write the network as an ONNX file, with what its users must know as metadata.

@@ -13,7 +13,6 @@ from .model_folder import (
     PAGE as PAGE,
     PER_IMAGE as PER_IMAGE,
     PICTURE as PICTURE,
-    SIGNATURES as SIGNATURES,
     ModelConfig as ModelConfig,
     ModelFolder as ModelFolder,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from trainer.io import replacing
 from trainer.network import compact
 from trainer.network.calibration import Calibration
-from trainer.network.model_folder import PICTURE, SIGNATURES, ModelFolder, flips, for_kind
+from trainer.network.model_folder import PICTURE, ModelFolder, flips, for_kind
 from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_stored, read_weights
@@ -28,19 +28,11 @@ class Export:
     flip_prediction: bool | None = None
     """Whether it averages with the map of the mirrored image. None for the model's own setting."""
 
-    def saved_model(
-        self,
-        path: pathlib.Path,
-        image_size: tuple[int, int] | None = None,
-        default: str = SIGNATURES[0],
-        notice: str = "",
-    ) -> None:
+    def saved_model(self, path: pathlib.Path, notice: str = "") -> None:
         """Write a SavedModel, as `trainer.network.saved_model.write_saved_model` does. TensorFlow must be loaded.
 
         Args:
             path: folder to write.
-            image_size: (H, W) to which `serve_bytes` fits an image. None for the model's size for `kind`.
-            default: which of the SIGNATURES answers requests that name none.
             notice: what users of the export must know. Empty for nothing.
 
         Raises:
@@ -50,8 +42,7 @@ class Export:
         from trainer.network.saved_model import write_saved_model
 
         model = trained_network(load_model(self.folder).network, for_kind(self._config(), self.kind))
-        size = image_size or ModelFolder(self.folder).image_sizes[self.kind]
-        write_saved_model(model, size, path, default, notice)
+        write_saved_model(model, ModelFolder(self.folder).image_sizes[self.kind], path, notice)
 
     def onnx(self, path: pathlib.Path, int8: bool = False, metadata: Mapping[str, str] | None = None) -> None:
         """Write an ONNX file.

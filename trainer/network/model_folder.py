@@ -33,8 +33,6 @@ EVALUATION, PER_IMAGE = "evaluation.json", "per_image.csv"
 """Scores of the model and of each image. A registered model keeps the scores from the run that registered it."""
 LEFT_OUT = "left_out_observers.csv"
 """Scores of each image without one of its observers. Absent if it is not known who saw which images."""
-SIGNATURES = ("serving_default", "serve_bytes")
-"""Signatures of a SavedModel: for prepared images, and for encoded images."""
 MOST_DIGESTS_BYTES = 2**28
 """Largest TRAINING_IMAGES that is read: an image has 35 bytes, and its hash 267."""
 

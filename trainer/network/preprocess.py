@@ -2,8 +2,7 @@
 
 The arithmetic is the reference's (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
 rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic. Both compute in NumPy what
-TensorFlow 1 does with aligned corners. `trainer.network.tensorflow_preprocess` is the same in TensorFlow
-operations, for models that are exported to servers.
+TensorFlow 1 does with aligned corners.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.golden.inputs import SIZES, fixation_map, image
-from trainer.network import preprocess, tensorflow_preprocess
+from trainer.network import preprocess
 from trainer.network.preprocess import Frame
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -62,31 +62,6 @@ def test_map_is_restored_to_the_bits_of_the_whole_frame(size):
         np.testing.assert_allclose(restored, expected, atol=1e-6)
     else:
         np.testing.assert_array_equal(restored, expected)
-
-
-@tf.function(input_signature=[tf.TensorSpec((None, None, 3), tf.uint8)])
-def fit_in_a_graph(stimulus: tf.Tensor) -> tf.Tensor:
-    return tensorflow_preprocess.prepare_stimulus(stimulus, (48, 64))
-
-
-@tf.function(input_signature=[tf.TensorSpec((48, 64, 1)), tf.TensorSpec((2,), tf.int32)])
-def restore_in_a_graph(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    return tensorflow_preprocess.restore_map(prediction, size)
-
-
-@pytest.mark.parametrize(
-    "size", [(97, 131), (30, 90), (48, 64), (1, 1), (1, 500), (500, 1), (49, 64), (2, 3), (700, 640), (40, 300)]
-)
-def test_exported_models_resize_as_predictions_do(size):
-    """Sums of up to 100 pixels of 255 in float32, in another order; grey levels differ where they are rounded."""
-    stimulus = image(1, 1, *size)[0]
-    prepared = Frame((48, 64)).image(stimulus)
-    np.testing.assert_allclose(fit_in_a_graph(stimulus), prepared, atol=255 * 100 * 2**-24)
-    prediction = prepared[..., :1] / 255
-    levels = restore_in_a_graph(prediction, size).numpy().astype(int)
-    difference = np.abs(levels - preprocess.restore_map(prediction, size))
-    assert difference.max() <= 1
-    assert difference.mean() < 0.01
 
 
 def test_content_box_is_the_image_without_the_padding():
