@@ -182,6 +182,11 @@ class Model:
         """(H, W) of the network's input for pictures, pixels. Images of any size are fitted into it."""
         return ModelFolder(self.folder).image_size
 
+    @property
+    def image_sizes(self) -> dict[str, tuple[int, int]]:
+        """Kind, of KINDS -> (H, W) of the network's input, pixels. `page` only if it has a size of its own."""
+        return ModelFolder(self.folder).image_sizes
+
     def tell(self) -> str:
         """Say on stderr which model this is, and its notice or else its hint, which is returned too."""
         print(f"model: {self}", file=sys.stderr, flush=True)
@@ -267,6 +272,23 @@ class Model:
         from trainer.models import ModelExport
 
         ModelExport(self._answering).onnx(pathlib.Path(path))
+
+    def export_parts(self, folder: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+        """Write the network alone as `model.onnx`, and a small ONNX file for each kind of images.
+
+        A program that predicts all kinds loads the weights once. The network maps prepared images, the `input`.
+        Each small file averages and calibrates: its inputs are the same `input` and the network's `maps`.
+
+        Returns:
+            Kind, of KINDS -> its `file`, and whether it `flips`: whether the map of the mirrored image follows in
+            `maps`.
+
+        Raises:
+            UserError: the weights are damaged, or nothing can be written to the folder.
+        """
+        from trainer.models import ModelExport
+
+        return ModelExport(self._answering).onnx_parts(pathlib.Path(folder))
 
 
 def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[Measure]:

@@ -143,7 +143,9 @@ def facts(model: Model, formats: str, privacy: str, opens_addresses: bool) -> di
         "formats": formats,
         "privacy": privacy,
         "opens_addresses": opens_addresses,
-        "image_size": model.image_size,
+        "kinds": {
+            kind: {"image_size": size, "seen_as": model.seen_as(kind)} for kind, size in model.image_sizes.items()
+        },
         "max_bytes": MAX_BYTES,
         "max_pixels": MAX_PIXELS,
         "max_map_px": MAX_MAP_PX,

@@ -1,7 +1,8 @@
-"""Writes the site: the files of the demo page, the model as an ONNX file, and the runtime for browsers from npm.
+"""Writes the site: the files of the demo page, the model as ONNX files, and the runtime for browsers from npm.
 
 `page/server.js` takes the place of the demo's module of that name, which alone speaks to a server. All else of the
-page is the demo's. What the browser computes is compared with Python in the tests.
+page is the demo's. What the browser computes is compared with Python in the tests. Averaging and calibration come
+as a graph for each kind of images, so that the browser repeats none of it.
 """
 
 import base64
@@ -46,10 +47,10 @@ def build_site(model: Model, runtime: bytes, folder: pathlib.Path) -> None:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     index = folder / "index.html"
     index.write_text(index.read_text().replace("<head>", f"<head>\n{policy}", 1))
-    (folder / "facts.json").write_text(
-        json.dumps(facts(model, FORMATS.browser_names, PRIVACY, opens_addresses=False))
-    )
-    model.export(folder / "model.onnx")
+    told = facts(model, FORMATS.browser_names, PRIVACY, opens_addresses=False)
+    for kind, part in model.export_parts(folder).items():
+        told["kinds"][kind] |= part
+    (folder / "facts.json").write_text(json.dumps(told))
     (folder / "onnxruntime").mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / "onnxruntime" / name).write_bytes(content)

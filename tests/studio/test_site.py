@@ -1,13 +1,8 @@
 """The site in headless Chromium: the browser's maps, figures and pictures are those of Python."""
 
 import base64
-import contextlib
-import functools
-import http.server
 import io
 import json
-import shutil
-import threading
 
 import numpy as np
 import pytest
@@ -15,12 +10,12 @@ from PIL import ExifTags, Image
 
 from studio.demo.app import PAGE, shrink_map
 from studio.site.build import SHA512, build_site, fetch_runtime
-from tests.browser import Watched
 from tests.narrow import narrowed, weights_of
 from tests.refusals import refused
 from tests.studio.demo import SIZE, encoded, picture
+from tests.studio.site import FIRST, ISOLATED, SECOND, opening, received, sent
 from tests.trainer import predictable
-from trainer.api import Model, UserError, count_screens, load, read_picture
+from trainer.api import Model, count_screens, read_picture
 from trainer.errors import MismatchError, NotFoundError
 from trainer.models.answering import Answering
 from trainer.network.compact import write_compact
@@ -28,11 +23,9 @@ from trainer.network.preprocess import Frame
 from trainer.prediction import heat
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, measure_regions
+from trainer.prediction.screens import rows_of_screens
 
-FIRST, SECOND = "#images > :nth-child(1)", "#images > :nth-child(2)"
 LEVEL = 1 / 255
-ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-"""Headers with which browsers allow threads to share memory."""
 PREDICT = """async ([bytes, screen]) => {
   const file = new File([decoded(bytes)], "image.png");
   const { values, ...map } = await (await import("./server.js")).predict(file, { screen });
@@ -40,33 +33,13 @@ PREDICT = """async ([bytes, screen]) => {
 }"""
 PREPARE = """async ([bytes, [height, width], size]) => {
   const image = { values: decoded(bytes), height, width, channels: 3 };
-  return encoded((await import("./resize.js")).prepare(image, 0, 1, size).values);
+  return encoded((await import("./resize.js")).prepare(image, [0, height], size).values);
 }"""
-RESTORE = """async ([each, [height, width], size]) => {
+RESTORE = """async ([each, [height, width], rows, size]) => {
   const grid = (bytes) => ({ values: new Float32Array(decoded(bytes).buffer), height, width, channels: 1 });
   const { restore } = await import("./resize.js");
-  return encoded(restore(each.map(grid), { height: size[0], width: size[1] }).values);
+  return encoded(restore(each.map(grid), rows, { height: size[0], width: size[1] }).values);
 }"""
-BASE64 = """
-globalThis.decoded = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-globalThis.encoded = (values) => new Promise((resolve) => {
-  const reader = new FileReader();
-  reader.onload = () => resolve(reader.result.split(",")[1]);
-  reader.readAsDataURL(new Blob([values]));
-});
-"""
-"""Arrays go to the page and back as their bytes."""
-
-
-@pytest.fixture(scope="module")
-def runtime():
-    """The archive of the runtime for browsers; skips the test where npm is missing or cannot fetch it."""
-    if not shutil.which("npm"):
-        pytest.skip("npm is not installed")
-    try:
-        return fetch_runtime()
-    except UserError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -76,49 +49,6 @@ def model(tmp_path_factory):
     with narrowed():
         write_compact(weights_of(predictable.network(3)), folder, {"image_size": list(SIZE), "dataset": "osie"})
         return Model(Answering("tiny", folder)).load()
-
-
-@contextlib.contextmanager
-def serving(folder, headers):
-    """Serve a folder on loopback, each file with these headers; yields the address."""
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def end_headers(self):
-            for name, value in headers.items():
-                self.send_header(name, value)
-            super().end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextlib.contextmanager
-def opening(browser, folder, headers=None, refused=()):
-    """Open the site in a folder; fails on troubles that the test has not removed.
-
-    Args:
-        browser: a Chromium.
-        folder: of the site.
-        headers: of each file.
-        refused: names of files to which there is no connection.
-    """
-    with serving(folder, headers or {}) as address, browser.new_context() as context:
-        context.add_init_script(BASE64)
-        for name in refused:
-            context.route(f"**/{name}", lambda route: route.abort())
-        watched = Watched(context, address)
-        watched.page.locator(f"{FIRST} .choose").wait_for()
-        yield watched
-        assert watched.troubles == []
 
 
 @pytest.fixture(scope="module")
@@ -144,14 +74,6 @@ def page(usual):
     usual.troubles.clear()  # requests of the page before
     yield usual.page
     assert usual.troubles == []
-
-
-def sent(array):
-    return base64.b64encode(np.ascontiguousarray(array)).decode()
-
-
-def received(text):
-    return np.frombuffer(base64.b64decode(text), "<f4")
 
 
 def predict(page, content, screen=""):
@@ -194,7 +116,8 @@ def test_images_are_resized_as_in_python(usual, size):
 )
 def test_maps_are_resized_as_in_python(usual, size, count):
     predictions = np.random.default_rng(0).random((count, *SIZE), np.float32)
-    found = received(usual.page.evaluate(RESTORE, [[sent(each) for each in predictions], SIZE, size]))
+    rows = [[each.start, each.stop] for each in rows_of_screens(size[0], count)]
+    found = received(usual.page.evaluate(RESTORE, [[sent(each) for each in predictions], SIZE, rows, size]))
     np.testing.assert_allclose(found.reshape(size), Predictor.restore(predictions, size), atol=1e-5)
 
 
@@ -242,17 +165,6 @@ def test_files_are_decoded_as_in_python(usual, model, encode):
     pixels = read_picture(content, "image.png")
     found, _ = predict(usual.page, content)
     np.testing.assert_allclose(found, model.predict(pixels), atol=2 * LEVEL)
-
-
-def test_pretrained_predicts_a_photograph_as_in_python(browser, runtime, tmp_path):
-    """Chromium decodes a JPEG to other values than Pillow, by one level in some pixels."""
-    content = (PAGE / "examples" / "cat.jpg").read_bytes()
-    pretrained = load("pretrained")
-    build_site(pretrained, runtime, tmp_path)
-    with opening(browser, tmp_path) as watched:
-        found, _ = predict(watched.page, content)
-    expected = pretrained.predict(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")))
-    np.testing.assert_allclose(found, expected, atol=2 * LEVEL)
 
 
 def test_threads_give_the_same_map(browser, folder, model):

@@ -5,6 +5,7 @@ What is slow to import is imported in the method that needs it: only a SavedMode
 
 import dataclasses
 import pathlib
+from typing import Any
 
 from trainer.machine import load_tensorflow
 from trainer.models.answering import Answering
@@ -54,11 +55,33 @@ class ModelExport:
         """
         from trainer.network import Export
 
-        metadata = {
+        Export(self.model.folder, self.kind, self.flip_prediction).onnx(path, int8, self._metadata)
+
+    def onnx_parts(self, folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+        """Write the network and what follows it for each kind of images, for a program that predicts all kinds.
+
+        Args:
+            folder: of the files, which is there.
+
+        Returns:
+            Kind of images -> the `file` of what follows, and whether it `flips`: whether it also takes the map of
+            the mirrored image.
+
+        Raises:
+            UserError: the model's weights or its configuration are damaged.
+        """
+        from trainer.network import Export
+
+        parts = Export(self.model.folder).onnx_parts(folder, self._metadata)
+        return {kind: part._asdict() for kind, part in parts.items()}
+
+    @property
+    def _metadata(self) -> dict[str, str]:
+        """What users of an ONNX file must know."""
+        return {
             "description": printable(self.model.description),
             "notice": self.model.notice or self.model.hint,
         }
-        Export(self.model.folder, self.kind, self.flip_prediction).onnx(path, int8, metadata)
 
     def compact(self, path: pathlib.Path) -> str:
         """Write the compact form of the model into the folder `path`.

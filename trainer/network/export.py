@@ -3,15 +3,27 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainer.io import replacing
 from trainer.network import compact
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import PICTURE, ModelFolder, flips, for_kind
 from trainer.network.networks import network_of
-from trainer.network.onnx_graph import encode_onnx
+from trainer.network.onnx_graph import encode_finish, encode_onnx
 from trainer.network.weights import read_stored, read_weights
+
+NETWORK_ONNX = "model.onnx"
+"""File of the network alone, beside those of its kinds of images."""
+
+
+class OnnxPart(NamedTuple):
+    """What follows the network for one kind of images."""
+
+    file: str
+    """Name of its ONNX file."""
+    flips: bool
+    """Whether it also takes the map of the mirrored image."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +79,33 @@ class Export:
         )
         with replacing(path) as partial:
             partial.write_bytes(content)
+
+    def onnx_parts(self, folder: pathlib.Path, metadata: Mapping[str, str] | None = None) -> dict[str, OnnxPart]:
+        """Write the network alone as NETWORK_ONNX, and for each kind of images what follows it.
+
+        The kernels are kept as integers, which the runtime expands.
+
+        Args:
+            folder: of the files, which is there.
+            metadata: key -> value, kept in NETWORK_ONNX.
+
+        Returns:
+            Kind of images -> its part (`trainer.network.onnx_graph.encode_finish`).
+
+        Raises:
+            UserError: the model is damaged.
+        """
+        config, parts = self._config(), {}
+        network = encode_onnx(network_of(config), compact.quantized(read_stored(self.folder)), metadata=metadata)
+        files = {NETWORK_ONNX: network}
+        for kind in ModelFolder(self.folder).image_sizes:
+            of_kind = for_kind(config, kind)
+            parts[kind] = OnnxPart(f"{kind}.onnx", flips(of_kind))
+            files[parts[kind].file] = encode_finish(parts[kind].flips, Calibration.of_config(of_kind))
+        for name, content in files.items():
+            with replacing(folder / name) as partial:
+                partial.write_bytes(content)
+        return parts
 
     def compact(self, path: pathlib.Path) -> None:
         """Write the model in compact form (`trainer.network.compact`) at `path`, for all kinds of images.

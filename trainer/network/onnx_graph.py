@@ -3,9 +3,12 @@
 The graph reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.network.preprocess.Frame.image`). It
 answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by the network's stride.
 TensorFlow is its oracle.
+
+A program that predicts several kinds of images, such as a page in a browser, loads the weights once. It has the
+graph of the network alone, and a small one for each kind with what follows (`encode_finish`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,7 +18,8 @@ from trainer.network.calibration import SMALL, Calibration
 from trainer.network.onnx_format import Graph, Tensor
 from trainer.network.preprocess import STIMULUS_PADDING
 
-INPUT, OUTPUT = "input", "output"
+INPUT, MAPS, OUTPUT = "input", "maps", "output"
+IMAGES_SHAPE, MAPS_SHAPE = ("batch", "height", "width", 3), ("batch", "height", "width", 1)
 TO_THE_START = np.iinfo(np.int64).min
 """End of a slice that goes backwards through the whole axis."""
 
@@ -38,29 +42,40 @@ def encode_onnx(
     """
     graph = Graph()
     images = Tensor(graph, INPUT)
+    views = graph.node("Concat", images, _mirrored(images), axis=0) if flips else images
+    maps = _normalized(architecture.maps(graph, weights, views))
+    graph.node("Identity", _finished(maps, images, flips, calibration), name=OUTPUT)
+    return graph.encode(architecture.name, {INPUT: IMAGES_SHAPE}, {OUTPUT: MAPS_SHAPE}, metadata or {})
 
-    def network(images: Tensor) -> Tensor:
-        return architecture.maps(graph, weights, images)
 
-    maps = _averaged(graph, network, images) if flips else _normalized(network(images))
-    if calibration:
-        maps = _calibrated(maps, images, calibration)
-    graph.node("Identity", maps, name=OUTPUT)
-    shape = ["batch", "height", "width"]
-    return graph.encode(architecture.name, {INPUT: [*shape, 3]}, {OUTPUT: [*shape, 1]}, metadata or {})
+def encode_finish(flips: bool, calibration: Calibration | None) -> bytes:
+    """The content of an ONNX file with what follows the network for one kind of images.
+
+    Its inputs are the prepared `input`, (N, H, W, 3), and `maps`: the network's, (N, H, W, 1). With `flips`, the
+    maps of the N mirrored images follow, (2N, H, W, 1). `encode_onnx` has the other arguments.
+    """
+    graph = Graph()
+    maps, images = Tensor(graph, MAPS), Tensor(graph, INPUT)
+    graph.node("Identity", _finished(maps, images, flips, calibration), name=OUTPUT)
+    inputs = {INPUT: IMAGES_SHAPE, MAPS: ("views", *MAPS_SHAPE[1:])}
+    return graph.encode("finish", inputs, {OUTPUT: MAPS_SHAPE}, {})
+
+
+def _finished(maps: Tensor, images: Tensor, flips: bool, calibration: Calibration | None) -> Tensor:
+    """The maps of images, (N, H, W, 1): the network's, averaged with those of the mirrored images and calibrated.
+
+    With `flips`, `maps` are (2N, H, W, 1).
+    """
+    if flips:
+        plain, mirrored = maps.graph.split("Split", 2, maps, axis=0, num_outputs=2)
+        maps = _normalized(plain + _mirrored(mirrored))
+    return _calibrated(maps, images, calibration) if calibration else maps
 
 
 def _normalized(maps: Tensor) -> Tensor:
     """Shift and scale the map of each image to 0..1: first x -= min, then x /= 1e-7 + max."""
     shifted = maps - maps.reduced("Min", 1, 2, 3)
     return shifted / (EPSILON + shifted.reduced("Max", 1, 2, 3))
-
-
-def _averaged(graph: Graph, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-    """The mean of two maps, scaled to [0, 1] again: the image's, and the mirrored image's map mirrored back."""
-    both = graph.node("Concat", images, _mirrored(images), axis=0)
-    plain, mirrored = graph.split("Split", 2, _normalized(network(both)), axis=0, num_outputs=2)
-    return _normalized(plain + _mirrored(mirrored))
 
 
 def _mirrored(images: Tensor) -> Tensor:

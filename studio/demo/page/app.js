@@ -36,7 +36,8 @@ class Page {
 
   #describe(facts) {
     find("#model").textContent = [`Model: ${facts.model}`, facts.hint].filter(Boolean).join(". ");
-    find("#model").title = `It sees pictures at ${facts.image_size.join(" × ")} pixels (height × width).`;
+    const sizes = Object.entries(facts.kinds).map(([kind, { image_size: size }]) => `${kind}s at ${size.join(" × ")}`);
+    find("#model").title = `It sees ${sizes.join(" and ")} pixels (height × width).`;
     find("#privacy").textContent = facts.privacy;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;

@@ -1,5 +1,5 @@
 /**
- * Cuts and resizes images, and maps back, as trainer/prediction/predictor.py does with trainer/network/preprocess.py.
+ * Resizes images, and maps back, as trainer/prediction/predictor.py does with trainer/network/preprocess.py.
  *
  * A grid {values, width, height, channels} has its values row by row, those of a pixel beside each other.
  */
@@ -8,37 +8,19 @@ const PADDING = 126;
 /** The parameter of TensorFlow 1's bicubic kernel, and the steps from a pixel to the next in its table. */
 const SHARPNESS = -0.75;
 const STEPS = 1024;
-/** Widths from which on an image is a page, and a page is a desktop's. */
-const NARROWEST_PX = 320;
-const DESKTOP_PX = 640;
 
 const { ceil, floor, fround, max, min } = Math;
 
 /** Round half to even, as Python and NumPy do. */
-function rint(value) {
+export function rint(value) {
   const rounded = Math.round(value);
   return Math.abs(value % 1) === 0.5 && rounded % 2 ? rounded - 1 : rounded;
 }
 
-// === Screens ===
-
-/** The number of screens into which an image is cut, as trainer/prediction/screens.py counts; `kind` is of facts.screens. */
-export function countScreens({ width, height }, kind, { screens, tall, one_screen }) {
-  if (width < NARROWEST_PX || height <= (kind ? tall : one_screen) * width) return 1;
-  const [across, down] = screens[kind || (width >= DESKTOP_PX ? "desktop" : "phone")];
-  return max(1, rint(((height / width) * across) / down));
-}
-
-/** The first row of each of `count` screens, and the end of the last. */
-function edges(height, count) {
-  return Array.from({ length: count + 1 }, (_, index) => rint((height * index) / count));
-}
-
 // === To the network and back ===
 
-/** Fit screen `index` of `count` of an image, a grid with 3 or more channels, into the network's input: a grid (H, W, 3). */
-export function prepare(image, index, count, [frameHeight, frameWidth]) {
-  const [top, bottom] = edges(image.height, count).slice(index, index + 2);
+/** Fit the rows [top, bottom] of an image, a grid with 3 or more channels, into the network's input: a grid (H, W, 3). */
+export function prepare(image, [top, bottom], [frameHeight, frameWidth]) {
   const line = image.width * image.channels;
   const part = { ...image, values: image.values.subarray(top * line, bottom * line), height: bottom - top };
   const size = scaled(part, min(frameHeight / part.height, frameWidth / part.width));
@@ -56,18 +38,28 @@ export function prepare(image, index, count, [frameHeight, frameWidth]) {
   return { values: frame, width: frameWidth, height: frameHeight, channels: 3 };
 }
 
+/** The mirror image of a grid. */
+export function mirrored({ values, width, height, channels }) {
+  const turned = new Float32Array(values.length);
+  for (let pixel = 0; pixel < width * height; pixel += 1) {
+    const from = (pixel + width - 1 - 2 * (pixel % width)) * channels;
+    for (let channel = 0; channel < channels; channel += 1) turned[pixel * channels + channel] = values[from + channel];
+  }
+  return { values: turned, width, height, channels };
+}
+
 /**
- * Bring the predictions of an image's screens to its size {width, height}: a grid of 0..1. Of several screens, each has
+ * Bring the predictions of an image's screens, with the rows [top, bottom] of each, to its size {width, height}: a grid of 0..1. Of several screens, each has
  * the largest value 1.
  */
-export function restore(predictions, { width, height }) {
+export function restore(predictions, rows, { width, height }) {
   const values = new Float32Array(width * height);
-  const rows = edges(height, predictions.length);
   predictions.forEach((prediction, index) => {
-    const part = resizeBack(prediction, { width, height: rows[index + 1] - rows[index] }).values;
+    const [top, bottom] = rows[index];
+    const part = resizeBack(prediction, { width, height: bottom - top }).values;
     const largest = predictions.length > 1 ? max(min(part.reduce((a, b) => max(a, b), 0), 1), 1e-12) : 1;
     for (let at = 0; at < part.length; at += 1) part[at] = min(max(part[at], 0), 1) / largest;
-    values.set(part, rows[index] * width);
+    values.set(part, top * width);
   });
   return { values, width, height, channels: 1 };
 }

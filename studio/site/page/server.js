@@ -11,8 +11,8 @@ export class Failure extends Error {
   }
 }
 
-/** File -> what was predicted of it, by screen: a download needs no second prediction. */
-const predicted = new WeakMap();
+/** File -> what was predicted of it, by screen and kind: a download needs no second prediction. */
+const known = new WeakMap();
 const waiting = new Map();
 /** The page's policy accepts addresses of scripts from such an object alone. */
 const policy = globalThis.trustedTypes?.createPolicy("worker", { createScriptURL: (address) => address });
@@ -36,12 +36,13 @@ export async function readExample(path) {
 /**
  * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
  * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and the number of
- * `screens`. `tell` is called with texts about the wait.
+ * `screens`. Its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
+ * nothing if the model sees all images alike. `tell` is called with texts about the wait.
  */
-export async function predict(file, { screen }, signal, tell = () => {}) {
-  const { map, predictions } = await ask({ kind: "map", file, screen }, signal, tell);
-  if (!predicted.has(file)) predicted.set(file, new Map());
-  predicted.get(file).set(screen, predictions);
+export async function predict(file, { screen, kind = "" }, signal, tell = () => {}) {
+  const { map, predicted } = await ask({ file, screen, kind }, signal, tell);
+  if (!known.has(file)) known.set(file, new Map());
+  known.get(file).set(`${screen},${map.kind}`, predicted);
   return { ...map, screen };
 }
 
@@ -50,12 +51,12 @@ export async function open() {
   throw new Failure("this site opens no addresses. Choose an image");
 }
 
-/** Draw from an image what a path such as `map.png?screen=` says. */
+/** Draw from an image what a path such as `map.png?screen=&kind=page` says. */
 export async function derive(path, file) {
   const { pathname, searchParams } = new URL(path, location.href);
-  const { screen, view, opacity } = Object.fromEntries(searchParams);
-  const predictions = predicted.get(file)?.get(screen);
-  return ask({ kind: pathname.split("/").at(-1), file, screen, view, opacity: Number(opacity), predictions });
+  const { screen, kind, view, opacity } = Object.fromEntries(searchParams);
+  const predicted = known.get(file)?.get(`${screen},${kind}`);
+  return ask({ drawing: pathname.split("/").at(-1), file, screen, kind, view, opacity: Number(opacity), predicted });
 }
 
 function start() {

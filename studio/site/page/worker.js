@@ -4,14 +4,17 @@
  */
 
 import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
-import { countScreens, prepare, restore, shrink } from "./resize.js";
+import { kindOf } from "./kinds.js";
+import { mirrored, prepare, restore, shrink } from "./resize.js";
+import { screensOf } from "./screens.js";
 
 /** Browsers let threads share memory only for pages that two headers isolate. */
 const THREADS = crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
-const WHOLE = "whole";
+const NETWORK = "model.onnx";
 const cancelled = new Set();
 let facts;
-let loading = null;
+/** Name of a file -> its graph, loaded once. */
+const sessions = new Map();
 let turn = Promise.resolve();
 
 /** What a user can understand; `gone` if another worker may succeed later. */
@@ -25,7 +28,7 @@ class Failure extends Error {
 onmessage = ({ data }) => {
   if (data.facts) {
     facts = data.facts;
-    session().catch(() => {}); // told to those who need it
+    session(NETWORK).catch(() => {}); // told to those who need it
   } else if (data.cancelled) {
     cancelled.add(data.cancelled);
   } else {
@@ -33,7 +36,7 @@ onmessage = ({ data }) => {
   }
 };
 
-async function respond({ id, kind, ...request }) {
+async function respond({ id, ...request }) {
   const say = (text) => postMessage({ id, text });
   const pause = async () => {
     await new Promise((resolve) => setTimeout(resolve)); // lets a cancellation arrive
@@ -42,9 +45,10 @@ async function respond({ id, kind, ...request }) {
   try {
     await pause();
     const image = await decode(request.file);
-    const predictions = request.predictions ?? (await predict(image, request.screen, say, pause));
-    const full = restore(predictions, image);
-    const value = kind === "map" ? describe(full, predictions) : await draw(kind, image, full, request);
+    const predicted = request.predicted ?? (await predict(image, request, say, pause));
+    const full = restore(predicted.predictions, predicted.screens, image);
+    const { drawing } = request;
+    const value = drawing ? await draw(drawing, image, full, request) : { map: describe(full, predicted), predicted };
     postMessage({ id, value });
   } catch (error) {
     if (!(error instanceof Failure)) console.error(error);
@@ -73,32 +77,54 @@ async function decode(file) {
   return { values: context.getImageData(0, 0, width, height).data, width, height, channels: 4 };
 }
 
-/** Predict each screen of an image alone; returns grids of the network's output. */
-async function predict(image, screen, say, pause) {
+/**
+ * Predict each screen of an image alone, as the kind that it is or is asked for. Returns the `kind`, the rows of the
+ * `screens`, and the `predictions`, grids of the network's output.
+ */
+async function predict(image, asked, say, pause) {
   say("Loading the model…");
-  const network = await session();
-  const count = screen === WHOLE ? 1 : countScreens(image, screen, facts);
+  const kind = kindOf(image, asked, facts);
+  const { image_size: size, file, flips } = facts.kinds[kind];
+  const [network, finish] = [await session(NETWORK), await session(file)];
+  const screens = screensOf(image, asked.screen, facts);
   const predictions = [];
-  for (let index = 0; index < count; index += 1) {
-    say(count === 1 ? "Predicting…" : `Predicting screen ${index + 1} of ${count}…`);
-    await pause();
-    const { values, width, height } = prepare(image, index, count, facts.image_size);
-    const { output } = await network.run({ input: new ort.Tensor("float32", values, [1, height, width, 3]) });
-    predictions.push({ values: output.data, width, height, channels: 1 });
+  for (const [index, rows] of screens.entries()) {
+    const input = prepare(image, rows, size);
+    const views = flips ? [input, mirrored(input)] : [input];
+    const maps = new Float32Array(views.length * input.width * input.height);
+    for (const [view, grid] of views.entries()) {
+      say(progress(index * views.length + view, screens.length, views.length));
+      await pause();
+      const { output } = await network.run({ input: tensor(grid) });
+      maps.set(output.data, view * output.data.length);
+    }
+    const { output } = await finish.run({ input: tensor(input), maps: tensor({ ...input, values: maps, channels: 1 }) });
+    predictions.push({ ...input, values: output.data, channels: 1 });
   }
-  return predictions;
+  return { kind, screens, predictions };
 }
 
-/** The network, loaded once. */
-function session() {
-  loading ??= load();
-  return loading;
+/** Say what is being predicted after `done` runs of the network, `views` for each screen. */
+function progress(done, screens, views) {
+  const part = screens === 1 ? "" : ` screen ${Math.floor(done / views) + 1} of ${screens}`;
+  return `Predicting${part}…${done ? ` ${Math.round((100 * done) / (screens * views))}%` : ""}`;
 }
 
-async function load() {
+/** A grid, or several of one size in a row, as the runtime takes them. */
+function tensor({ values, width, height, channels }) {
+  return new ort.Tensor("float32", values, [values.length / (width * height * channels), height, width, channels]);
+}
+
+/** A graph, loaded once. */
+function session(name) {
+  if (!sessions.has(name)) sessions.set(name, load(name));
+  return sessions.get(name);
+}
+
+async function load(name) {
   let model;
   try {
-    const response = await fetch("model.onnx");
+    const response = await fetch(name);
     if (!response.ok) throw new Error(`status ${response.status}`);
     model = await response.arrayBuffer();
   } catch ({ message }) {
@@ -113,19 +139,19 @@ async function load() {
   }
 }
 
-/** The map for the page, and the predictions from which `draw` makes that of the image's size again. */
-function describe(full, predictions) {
-  const { values, width, height } = shrink(full, predictions.length, facts.max_map_px);
-  const map = { values, width, height, imageWidth: full.width, imageHeight: full.height, screens: predictions.length };
-  return { map, predictions };
+/** The map for the page. */
+function describe(full, { kind, screens }) {
+  const { values, width, height } = shrink(full, screens.length, facts.max_map_px);
+  const size = { width, height, imageWidth: full.width, imageHeight: full.height };
+  return { values, ...size, screens: screens.length, kind, seenAs: facts.kinds[kind].seen_as };
 }
 
 // === PNGs ===
 
 /** Draw the map in grey (`map.png`), or over its image (`overlay.png`) as trainer/prediction/heat.py does. */
-async function draw(kind, { values: pixels, width, height }, { values: map }, look) {
+async function draw(drawing, { values: pixels, width, height }, { values: map }, look) {
   const image = new ImageData(width, height); // its values are rounded
-  const levels = facts.heat.map(kind === "map.png" ? (_, level) => [0, 0, level, level, level] : overlay(look));
+  const levels = facts.heat.map(drawing === "map.png" ? (_, level) => [0, 0, level, level, level] : overlay(look));
   for (let at = 0; at < pixels.length; at += 4) {
     const [grey, own, ...color] = levels[Math.round(255 * map[at / 4])];
     const sum = grey * (pixels[at] + pixels[at + 1] + pixels[at + 2]);

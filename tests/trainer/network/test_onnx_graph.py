@@ -70,6 +70,20 @@ def test_maps_of_any_size_are_those_of_tensorflow(network, flips, calibration):
         np.testing.assert_allclose(run(content, stimuli), expected, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("calibration", [None, CALIBRATION])
+@pytest.mark.parametrize("flips", [False, True])
+def test_network_and_what_follows_it_give_the_whole_graphs_maps(network, flips, calibration):
+    alone = onnx_graph.encode_onnx(DEFAULT_NETWORK, weights_of(network))
+    finish = onnx_graph.encode_finish(flips, calibration)
+    onnx.checker.check_model(onnx.load_from_string(finish), full_check=True)
+    stimuli = images(48, 64)
+    views = np.concatenate([stimuli, stimuli[:, :, ::-1]]) if flips else stimuli
+    session = onnxruntime.InferenceSession(finish)
+    (found,) = session.run(["output"], {"input": stimuli, "maps": run(alone, views)})
+    whole = onnx_graph.encode_onnx(DEFAULT_NETWORK, weights_of(network), flips, calibration)
+    np.testing.assert_allclose(found, run(whole, stimuli), atol=1e-5)
+
+
 @pytest.mark.numerics
 @pytest.mark.parametrize("flips", [False, True])
 def test_predictions_are_those_of_tensorflow(network, tmp_path, flips):
