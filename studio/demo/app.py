@@ -33,7 +33,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from studio.browser_settings import PageConfig
 from studio.difference import CLEAR_MOVED, Pixels
 from studio.web_pages import file_name, is_address, open_page
-from trainer.api import Change, Model, SettingError, UserError, blend, count_screens, draw_grey, read_picture, tint
+from trainer.api import (
+    Change,
+    Model,
+    SettingError,
+    UserError,
+    blend,
+    count_screens,
+    draw_grey,
+    read_picture,
+    screens_of,
+    tint,
+)
 from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules
 
 PAGE = pathlib.Path(__file__).parent / "page"
@@ -201,7 +212,7 @@ class _App:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
 
         It is the map at the image's own size, reduced by `shrink_map`: sums over regions stay the same. The
-        headers have its size, the image's size, the number of screens, and as which kind it was seen. In the
+        headers have its size, the image's size, the rows of each screen, and as which kind it was seen. In the
         query, `kind` asks for one, such as another image's, and `page` says that a browser took the image.
         """
 
@@ -210,7 +221,7 @@ class _App:
             headers = {
                 "image-size": f"{image.shape[1]}x{image.shape[0]}",
                 "map-size": f"{small.shape[1]}x{small.shape[0]}",
-                "map-screens": str(n_screens),
+                "map-screens": ",".join(f"{rows.start}-{rows.stop}" for rows in screens_of(full.shape, n_screens)),
                 "map-kind": kind,
                 "map-seen-as": self.model.seen_as(kind),
             }

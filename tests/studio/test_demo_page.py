@@ -190,6 +190,25 @@ def test_last_of_two_images_wins(opened, predictor):
     watched.troubles.clear()
 
 
+def test_a_prediction_can_be_cancelled(opened, predictor):
+    watched = opened()
+    page = watched.page
+    load(page, file("first.png", picture(40, 60, 1)))
+    predictor.let_go.clear()
+    try:
+        page.locator(f"{FIRST} input[type=file]").set_input_files(file("slow.png", picture(60, 40, 2)))
+        page.click(f"{FIRST} .cancel")
+        page.locator(f"{FIRST} .busy").wait_for(state="hidden")
+    finally:
+        predictor.let_go.set()
+    assert page.locator(f"{FIRST} .name").inner_text() == "first.png"
+    assert page.locator(f"{FIRST} figcaption").evaluate("element => element === document.activeElement")
+    page.click("#add")
+    assert len(rows(page)) == 1
+    assert watched.troubles == [f"failed: {page.url}map?screen=&kind=&page="]
+    watched.troubles.clear()
+
+
 def test_page_at_an_address_gets_its_map(opened):
     page = opened().page
     with pages.serving({"/shop": "<body style='margin: 0; height: 900px'>"}) as shop:

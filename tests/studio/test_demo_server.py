@@ -23,6 +23,7 @@ from trainer.network import preprocess
 from trainer.pictures import read_picture
 from trainer.prediction.heat import blend, tint
 from trainer.prediction.regions import Region, measure_regions
+from trainer.prediction.screens import rows_of_screens
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -84,7 +85,8 @@ def test_a_long_page_is_cut_as_predict_cuts_it_unless_the_page_asks_for_another_
 ):
     pixels = picture(1400, 400)
     response = client.post(f"/map{query}", content=encoded(pixels), headers=BYTES)
-    assert response.headers["map-screens"] == str(n_screens)
+    rows = [f"{each.start}-{each.stop}" for each in rows_of_screens(1400, n_screens)]
+    assert response.headers["map-screens"].split(",") == rows
     np.testing.assert_array_equal(shown(response), app.shrink_map(predictor.predict(pixels, n_screens), n_screens))
     if not query:
         np.testing.assert_array_equal(predictor.predict(pixels), predictor.predict(pixels, n_screens))

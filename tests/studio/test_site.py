@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def page(usual):
 def predict(page, content, screen=""):
     """The map of the browser, and the number of its screens."""
     found = page.evaluate(PREDICT, [base64.b64encode(content).decode(), screen])
-    return received(found["values"]).reshape(found["height"], found["width"]), found["screens"]
+    return received(found["values"]).reshape(found["height"], found["width"]), len(found["windows"])
 
 
 def choose(page, name, content, panel=FIRST):
@@ -238,6 +239,15 @@ def test_last_of_two_images_wins(page):
     choose(page, "next.png", encoded(picture(60, 40)))
     page.locator(".name", has_text="next.png").wait_for()
     assert page.locator(f"{FIRST} .screens").inner_text() == ""
+
+
+def test_a_prediction_can_be_cancelled(page):
+    load_image(page, "first.png", picture(60, 40))
+    choose(page, "slow.png", encoded(picture(21030, 390)))
+    page.locator(f"{FIRST} .busy", has_text=re.compile(r"Predicting screen \d+ of 25… \d+%")).wait_for()
+    page.click(f"{FIRST} .cancel")
+    assert page.locator(f"{FIRST} .name").inner_text() == "first.png"
+    load_image(page, "next.png", picture(40, 60))
 
 
 def test_other_files_are_refused(page):

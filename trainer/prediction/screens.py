@@ -46,11 +46,13 @@ def rows_of_screens(height: int, n_screens: int) -> list[slice]:
     return [slice(top, bottom) for top, bottom in itertools.pairwise(edges)]
 
 
-def screens_of(size: Sequence[int]) -> list[slice]:
+def screens_of(size: Sequence[int], n_screens: int = 0) -> list[slice]:
     """Return the rows of each screen of an image of `size` (h, w): all rows for an image that is not cut.
+
+    `n_screens` is into how many it is cut. 0 to decide by its size, as `count_screens` does.
 
     Example:
         >>> [saliency[rows].max() for rows in screens_of((2532, 390))]
         [1.0, 1.0, 1.0]
     """
-    return rows_of_screens(size[0], count_screens(size))
+    return rows_of_screens(size[0], n_screens or count_screens(size))

@@ -200,7 +200,7 @@ class Page {
       const [across] = this.#facts.screens[option.value] ?? [0];
       option.hidden = option.disabled = !option.selected && width < NARROWEST * across;
     }
-    find("#highest").textContent = this.#shown.some(({ map }) => map.screens > 1) ? "highest of its screen" : "high attention";
+    find("#highest").textContent = this.#shown.some(({ map }) => map.windows.length > 1) ? "highest of its screen" : "high attention";
     const isTall = this.#shown.some((panel) => panel.isTall);
     find("#toolbar .of-tall").hidden = !isTall;
     find("#toolbar .of-page").hidden = !isTall && !this.#shown.some(({ map }) => map.seenAs);

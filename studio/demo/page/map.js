@@ -28,8 +28,7 @@ export class Measurable {
     this.#sums = sums;
     this.total = sums.at(-1);
     this.means = new Float64Array(height); // of the screen of each row
-    this.#parts = Array.from({ length: map.screens }, (_, index) => {
-      const [top, bottom] = [index, index + 1].map((edge) => Math.round((edge * map.imageHeight) / map.screens));
+    this.#parts = map.windows.map(([top, bottom], index) => {
       const [first, last] = [top, bottom].map((row) => (row * height) / map.imageHeight);
       const total = this.#sum(width, last) - this.#sum(width, first);
       this.means.fill(total / (width * (last - first)), Math.round(first), Math.round(last));
@@ -83,7 +82,7 @@ export class Measurable {
     const share = total > 0 ? sum / total : area; // a map that is 0 everywhere counts as evenly spread
     const { value, at } = this.#peak(left, top, right, bottom);
     const measured = { share, area, ratio: share / area, peak: largest > 0 ? value / largest : 0, peakAt: at };
-    return { ...measured, screen: this.screens > 1 ? screen : null };
+    return { ...measured, screen: this.windows.length > 1 ? screen : null };
   }
 
   /** The sum left of x and above y. The sum is bilinear within a cell, so a part of a cell counts by its area. */

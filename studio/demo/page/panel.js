@@ -54,6 +54,7 @@ export class Panel extends EventTarget {
     const click = (selector, does) => this.#find(selector).addEventListener("click", does);
     click(".choose", () => input.click());
     click(".replace", () => input.click());
+    click(".cancel", () => this.#cancel());
     input.addEventListener("change", () => {
       if (input.files.length) this.load(input.files[0]);
       input.value = "";
@@ -136,7 +137,7 @@ export class Panel extends EventTarget {
     const request = new AbortController();
     this.#request = request;
     const url = URL.createObjectURL(file);
-    this.#wait(true);
+    this.#wait(true, request);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
       const predicted = predict(file, this.#look, request.signal, (text) => this.#tell(text));
@@ -190,7 +191,7 @@ export class Panel extends EventTarget {
     this.#find("canvas").setAttribute("aria-label", `Saliency map. Its peak is ${place} from the top`);
     this.#find("canvas").classList.remove("stale");
     announce(`The map of ${file.name} is ready. Its peak is ${place} from the top.`);
-    this.#find(".screens").replaceChildren(...marks(map.screens));
+    this.#find(".screens").replaceChildren(...marks(map));
     this.show(this.#look);
     if (document.activeElement === document.body) this.#find("figcaption").focus({ preventScroll: true });
     this.dispatchEvent(new Event("map"));
@@ -241,12 +242,22 @@ export class Panel extends EventTarget {
     if (hadFocus && shown) this.#find("figcaption").focus({ preventScroll: true });
   }
 
-  #wait(busy) {
+  /** Show that something is being waited for, which a `request` can cancel. */
+  #wait(busy, request = null) {
+    this.#find(".cancel").hidden = !request;
     this.element.setAttribute("aria-busy", String(busy));
     this.element.classList.toggle("is-busy", busy);
     this.#find(".busy").hidden = !busy;
     for (const button of this.element.querySelectorAll(".downloads button")) button.disabled = busy;
     if (busy) this.#tell("Predicting…");
+  }
+
+  /** Wait no longer, and return to the image from before. */
+  #cancel() {
+    this.#request.abort();
+    this.#restore();
+    this.#find(this.isOpen ? "figcaption" : ".choose").focus();
+    announce("Cancelled");
   }
 
   /** Say what is being waited for. */
@@ -270,12 +281,12 @@ export class Panel extends EventTarget {
   }
 }
 
-/** A line with a number at the top of each of `count` screens; nothing for one screen. */
-function marks(count) {
-  if (count === 1) return [];
-  return Array.from({ length: count }, (_, index) => {
+/** A line with a number at the top of each screen of a map; nothing for one screen. */
+function marks({ windows, imageHeight }) {
+  if (windows.length === 1) return [];
+  return windows.map(([top], index) => {
     const mark = make("i", {}, make("span", {}, `Screen ${index + 1}`));
-    mark.style.top = percent(index / count, 4);
+    mark.style.top = percent(top / imageHeight, 4);
     return mark;
   });
 }

@@ -24,8 +24,8 @@ export async function readExample(path) {
 
 /**
  * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
- * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and the number of
- * `screens`; its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
+ * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and `windows`, the rows
+ * [top, bottom] of each screen in pixels of the image. Its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
  * nothing if the model sees all images alike. A module that has more to say about the wait calls a fourth argument with it,
  * a text.
  */
@@ -36,9 +36,9 @@ export async function predict(file, { screen, kind }, signal) {
   const [width, height] = size("map-size");
   const [imageWidth, imageHeight] = size("image-size");
   const values = new Float32Array(await received(response.arrayBuffer()));
-  const screens = Number(response.headers.get("map-screens"));
+  const windows = response.headers.get("map-screens").split(",").map((rows) => rows.split("-").map(Number));
   const [seen, seenAs] = ["map-kind", "map-seen-as"].map((name) => response.headers.get(name));
-  return { values, width, height, imageWidth, imageHeight, screen, screens, kind: seen, seenAs };
+  return { values, width, height, imageWidth, imageHeight, screen, windows, kind: seen, seenAs };
 }
 
 /** Open a web address: the picture of its page, of the `whole` page or of what a window shows, or the picture it is. */

@@ -143,7 +143,7 @@ async function load(name) {
 function describe(full, { kind, screens }) {
   const { values, width, height } = shrink(full, screens.length, facts.max_map_px);
   const size = { width, height, imageWidth: full.width, imageHeight: full.height };
-  return { values, ...size, screens: screens.length, kind, seenAs: facts.kinds[kind].seen_as };
+  return { values, ...size, windows: screens, kind, seenAs: facts.kinds[kind].seen_as };
 }
 
 // === PNGs ===
