@@ -22,7 +22,7 @@ from trainer.api import (
     count_screens,
     screens_of,
 )
-from trainer.tools import Input, printable, replacing
+from trainer.tools import Input, check, printable, replacing
 
 Map = npt.NDArray[np.floating]
 Pixels = npt.NDArray[np.uint8]
@@ -91,6 +91,31 @@ def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) 
         )
 
 
+def common_kind(
+    model: Model, labels: Sequence[str], images: Sequence[Pixels], are_pages: Sequence[bool], asked: str = ""
+) -> str:
+    """Return the kind, of KINDS, as which a model sees each of one or two designs.
+
+    Args:
+        model: that predicts them.
+        labels: what messages call them.
+        images: their pixels, (h, w, 3) each.
+        are_pages: whether a browser took each of them.
+        asked: of KINDS, if somebody asks for it. Empty to decide by the designs.
+
+    Raises:
+        UserError: they are seen as two kinds, or the model has nothing of its own for the kind that is asked for.
+    """
+    kinds = [model.kind_of(image, asked, is_page) for image, is_page in zip(images, are_pages, strict=True)]
+    check(
+        len(set(kinds)) == 1,
+        f"{labels[0]} is seen as a {kinds[0]} and {labels[-1]} as a {kinds[-1]}, and maps of two kinds cannot be "
+        f"compared: give two designs of one kind, or have both seen alike with --kind {kinds[0]}",
+        MismatchError,
+    )
+    return kinds[0]
+
+
 def compare_designs(
     model: Model,
     designs: Sequence[Input],
@@ -111,10 +136,14 @@ def compare_designs(
         seconds: name of a region -> where it is in the second, in its pixels, if it is elsewhere there.
         output: PNG to write, or None: the difference over the second design, after each screen of each map was
             divided by its mean.
-        kind: as which both are predicted, of KINDS. Empty for the first one's.
+        kind: as which both are predicted, of KINDS. Empty to decide by the designs.
+
+    Raises:
+        UserError: they are seen as two kinds.
     """
     size = images[0].shape[:2]
-    kind = model.kind_of(images[0], kind, designs[0].is_page())
+    are_pages = [design.is_page() for design in designs]
+    kind = common_kind(model, [design.label for design in designs], images, are_pages, kind)
     maps = [model.predict(image, count_screens(size), size, kind) for image in images]
     if output is not None:
         second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))

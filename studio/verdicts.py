@@ -9,6 +9,7 @@ import operator
 import os
 import pathlib
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -19,8 +20,10 @@ from rich.table import Table
 from rich.text import Text
 
 from studio.designs import Design
-from studio.difference import FONT, INK, PAPER, Map, Pixels, shortened, text_table
-from trainer.api import Measure, Model, SettingError, count_screens, measure, tint
+from studio.difference import FONT, INK, PAPER, Map, Pixels, common_kind, shortened, text_table
+from studio.emptiness import empty_screens, sentence_about
+from studio.noise import CAUSE, SMALL_SHARE, noise_of
+from trainer.api import Change, Measure, Model, SettingError, count_screens, measure, tint
 from trainer.tools import check, look_up, printable, replacing
 
 OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
@@ -214,6 +217,22 @@ class Verdict:
             f"{'and' if self.passed else 'but'} {required.in_words} is required"
         )
 
+    @property
+    def caution(self) -> str:
+        """Why the limit cannot be trusted, after "is" or "are". Empty if it can.
+
+        Such as `within the noise: a share moves by up to 25% of itself when the same image is saved again`.
+        """
+        required = self.requirement
+        share = self.before.share if required.measure == DROP and self.before else self.measured.share
+        noise = noise_of(share)
+        is_small = share < SMALL_SHARE
+        is_drop = required.measure == DROP and required.limit <= noise + ROUNDING
+        is_share = required.measure == SHARE and is_small and abs(required.limit - share) < noise * share
+        what = f"a share below {SMALL_SHARE:.0%}" if is_small else "a share"
+        told = f"within the noise: {what} moves by up to {noise:.0%} of itself {CAUSE}"
+        return told if is_drop or is_share else ""
+
 
 def judge(
     requirements: Sequence[Requirement], measured: Sequence[Measure], before: Sequence[Measure] = ()
@@ -234,11 +253,31 @@ class MeasuredDesign:
     measures: Sequence[Measure]
     kind: str
     """The kind, of KINDS, as which the design was predicted."""
+    empty: Sequence[int] = ()
+    """The screens, 1 for the top, on which the map is nearly that of an empty page."""
+    floors: Sequence[float] = ()
+    """The share of each region with its content painted over, 0..1. Empty for a baseline."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on what the model does not see in the design."""
+        emptiness = sentence_about(self.empty, count_screens(self.design.size), self.design.label)
+        return [
+            *filter(None, [emptiness]),
+            *(
+                f"the content of {printable(each.region.name)} adds no clear attention: its place has "
+                f"{region_share_text(each)}, and {measure_text(SHARE, floor)} with the content painted over"
+                for each, floor in zip(self.measures, self.floors, strict=False)
+                if each.share <= floor or not Change.is_clear(floor, each.share)
+            ),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Convert the measures to values for JSON."""
         height, width = self.design.size
         regions = [each.as_json() for each in self.measures]
+        for region, floor in zip(regions, self.floors, strict=False):
+            region["floor"] = floor
         screens = count_screens(self.design.size)
         return {
             "image": self.design.label,
@@ -246,6 +285,7 @@ class MeasuredDesign:
             "width": width,
             "screens": screens,
             "kind": self.kind,
+            "empty_screens": list(self.empty),
             "regions": regions,
         }
 
@@ -262,6 +302,16 @@ class CheckResult:
     def failed(self) -> list[Verdict]:
         """Verdicts on the requirements that are not met."""
         return [verdict for verdict in self.verdicts if not verdict.passed]
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on what neither the maps nor the limits can tell."""
+        cautioned: dict[str, list[str]] = {}
+        for verdict in self.verdicts:
+            if verdict.caution:
+                cautioned.setdefault(verdict.caution, []).append(printable(str(verdict.requirement)))
+        cautions = [f"{', '.join(texts)} {'are' if texts[1:] else 'is'} {why}" for why, texts in cautioned.items()]
+        return [*cautions, *self.design.notes, *(self.baseline.notes if self.baseline else [])]
 
     @property
     def sentence(self) -> str:
@@ -285,9 +335,11 @@ class CheckResult:
                     "value": verdict.value,
                     "passed": verdict.passed,
                     "sentence": verdict.sentence,
+                    "caution": verdict.caution and f"{verdict.requirement} is {verdict.caution}",
                 }
                 for verdict in self.verdicts
             ],
+            "notes": self.notes,
         }
 
 
@@ -296,28 +348,40 @@ def judge_designs(
 ) -> CheckResult:
     """Judge the first design. A second one is its baseline. All requirements are judged, whatever comes of one.
 
-    Both are predicted as one `kind`, of KINDS. If it is empty, the first design decides.
+    Both are predicted as one `kind`, of KINDS. If it is empty, the designs decide.
+
+    Raises:
+        UserError: they are seen as two kinds.
     """
-    kind = model.kind_of(designs[0].pixels, kind, designs[0].is_page)
+    labels, images, are_pages = zip(*((each.label, each.pixels, each.is_page) for each in designs), strict=True)
+    kind = common_kind(model, labels, images, are_pages, kind)
     measured = []
     for design in designs:
         # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
         restored = model.predict(design.pixels, count_screens(design.size), design.size, kind)
-        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions), kind))
+        empty = empty_screens(model, design.resized, restored, kind)
+        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions), kind, empty))
     first, before = measured[0], measured[1] if measured[1:] else None
+    print("predicting what regions keep without their content ...", file=sys.stderr, flush=True)
+    floors = [model.floor(designs[0].pixels, each, kind) for each in first.measures]
+    first = dataclasses.replace(first, floors=floors)
     return CheckResult(first, before, judge(requirements, first.measures, before.measures if before else ()))
 
 
 def verdicts_table(checked: CheckResult) -> Table:
     """Make a table of the requirements in order: measured value, share before and now, and verdict."""
     before = ["share before"] if checked.baseline else []
-    table = text_table("requirement", "measured", *before, "share", "verdict")
+    table = text_table("requirement", "measured", *before, "share", "floor", "verdict")
+    floors = {
+        each.region: floor for each, floor in zip(checked.design.measures, checked.design.floors, strict=True)
+    }
     for verdict in checked.verdicts:
         table.add_row(
             Text(printable(str(verdict.requirement))),
             verdict.value_text,
             *([region_share_text(verdict.before)] if verdict.before else []),
             region_share_text(verdict.measured),
+            measure_text(SHARE, floors[verdict.measured.region]),
             Text(PASSED, "green") if verdict.passed else Text(FAILED, "bold red"),
         )
     return table
@@ -341,11 +405,14 @@ def write_junit(path: str | os.PathLike[str], checked: CheckResult, properties: 
     for verdict in checked.verdicts:
         names = {"classname": checked.design.design.label, "name": printable(str(verdict.requirement))}
         case = ElementTree.SubElement(suite, "testcase", {**names, "time": "0"})
-        if verdict.passed:
-            ElementTree.SubElement(case, "system-out").text = verdict.sentence
-        else:
+        if not verdict.passed:
             failure = {"message": verdict.sentence, "type": "attention"}
             ElementTree.SubElement(case, "failure", failure).text = verdict.sentence
+        said = [verdict.sentence] if verdict.passed else []
+        if verdict.caution:
+            said.append(f"{printable(str(verdict.requirement))} is {verdict.caution}")
+        if said:
+            ElementTree.SubElement(case, "system-out").text = "\n".join(said)
     ElementTree.indent(suites)
     with replacing(path) as partial:
         ElementTree.ElementTree(suites).write(partial, "utf-8", xml_declaration=True)

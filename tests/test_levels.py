@@ -38,7 +38,7 @@ LEVELS = [
     pipeline.__main__
     studio.browser_settings
     studio.browser studio.difference
-    studio.web_pages
+    studio.emptiness studio.noise studio.web_pages
     studio.designs
     studio.demo studio.verdicts
     studio.site

@@ -47,6 +47,7 @@ from trainer.prediction import (
     blend_change,
     count_screens,
     draw_grey,
+    floor_of,
     measure_regions,
     parse_regions,
     read_regions,
@@ -174,8 +175,12 @@ class Model:
 
     @property
     def hint(self) -> str:
-        """How far its maps can be trusted, a sentence. Empty if nothing is known."""
+        """How far its maps can be trusted, a sentence for each kind of image. Empty if nothing is known."""
         return self._answering.hint
+
+    def hint_of(self, kind: str) -> str:
+        """How far its maps of a kind, of KINDS, can be trusted, in sentences. Empty if nothing is known."""
+        return self._answering.hint_of(kind)
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -253,6 +258,31 @@ class Model:
         if kind:
             look_up("kind", kind, dict.fromkeys(self.KINDS))
         return self._loaded.predict(pixels, n_screens, size, kind)
+
+    def floor(self, image: Image, measured: Measure, kind: str = "") -> float:
+        """Predict the share that a region keeps with its content painted over with the colour around it.
+
+        What a region has above its floor, its content gets. A content whose share is not clearly above its floor
+        (`Change.is_clear`) is hardly seen by the model.
+
+        Example:
+            >>> (button,) = measure(saliency, "button:64,412,262,57")
+            >>> button.share, model.floor("examples/landing-a.png", button)
+            (0.038, 0.019)
+
+        Args:
+            image: as for `predict`, of the size of the map.
+            measured: what `measure` returned for the map that `predict` returned for the image.
+            kind: of KINDS, as which the map was predicted. Empty to decide by the image, as `kind_of` does.
+
+        Returns:
+            A share, 0..1, of the same screen as the measured one.
+
+        Raises:
+            UserError: as for `predict`. Or the region is not inside the image.
+        """
+        pixels = _pixels(image)
+        return floor_of(self._loaded, pixels, measured, self.kind_of(pixels, kind))
 
     @property
     def _loaded(self) -> "Predictor":

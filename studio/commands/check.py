@@ -16,7 +16,8 @@ A requirement is NAME[.MEASURE], then >=, <=, > or <, then a limit. The measures
   drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=20%)
   screen  screen of a long page that has most of the region, 1 for the top (NAME.screen<=1)
 
-A long page is predicted screen by screen, and a region is measured on the screen that has most of it.
+A long page is predicted screen by screen, and a region is measured on the screen that has most of it. The floor is
+the share that a region keeps with its content painted over, since a map has some attention for each place.
 
 The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the check cannot be made.
 """
@@ -160,6 +161,8 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     Console().print(verdicts_table(checked))
     for verdict in checked.failed:
         print(verdict.sentence)
+    for note in checked.notes:
+        print(f"note: {note}")
     seen_as = model.seen_as(checked.design.kind)
     where = f", see {printable(parsed.output_dir)}" if paths else ""
     print(f"{checked.sentence}{f' ({seen_as})' if seen_as else ''}{where}")

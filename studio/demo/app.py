@@ -151,6 +151,7 @@ def facts(model: Model, formats: str, privacy: str, opens_addresses: bool) -> di
         "model": model.description,
         "notice": model.notice,
         "hint": model.hint,
+        "hints": {kind: model.hint_of(kind) for kind in Model.KINDS},
         "formats": formats,
         "privacy": privacy,
         "opens_addresses": opens_addresses,

@@ -60,7 +60,7 @@ def test_a_design_that_meets_its_requirements(narrow_model, designs, capsys):
     assert check(narrow_model, "after.png", *FLAGS, f"--require=left>={round(99 * share, 3):g}%") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "after.png meets the requirement"
-    assert re.search(r"^left>=\S+( +\S+%){2} +pass", out, re.MULTILINE)
+    assert re.search(r"^left>=\S+( +\S+%){3} +pass", out, re.MULTILINE)
     assert sorted(path.name for path in designs.iterdir()) == ["after.png", "before.png", "large.png"]
 
 
@@ -70,8 +70,8 @@ def test_a_region_that_falls_short_ends_with_1_and_a_sentence(narrow_model, desi
     arguments = ["after.png", *FLAGS, f"--require={high}", f"--require={low}"]
     assert check(narrow_model, *arguments, "--json", "c.json", "--junit", "c.xml", "--output-dir", "maps") == 1
     out = capsys.readouterr().out.splitlines()
-    sentence = out[-2]
-    assert re.fullmatch(r"left has a share of [\d.]+%, but at least [\d.]+% is required", sentence)
+    pattern = r"left has a share of [\d.]+%, but at least [\d.]+% is required"
+    (sentence,) = (line for line in out if re.fullmatch(pattern, line))
     assert out[-1] == "after.png fails 1 of 2 requirements, see maps"
     content = json.loads((designs / "c.json").read_text())
     assert content["passed"] is False
@@ -110,6 +110,47 @@ def test_a_region_of_a_long_page_is_checked_on_its_screen(narrow_model, designs,
     assert (now["area"], now["rank"]) == (alone["area"], alone["rank"])
     assert now["peak_at"] == [alone["peak_at"][0] + 1200, alone["peak_at"][1]]
     assert f"{100 * now['share']:.1f}% of screen 4" in out
+
+
+def test_the_floor_of_a_region_is_its_share_without_its_content(narrow_model, designs, capsys):
+    painted = pixels("after.png").copy()
+    ring = [painted[:40, 30:33].reshape(-1, 3)]  # right of it: it is as high as the picture
+    painted[:40, :30] = np.quantile(np.concatenate(ring), 0.5, axis=0, method="lower")
+    Image.fromarray(painted).save("painted.png")
+    assert check(narrow_model, "after.png", *FLAGS, "--require=left>=0%", "--json=c.json") == 0
+    content = json.loads((designs / "c.json").read_text())
+    expected = shares(narrow_model, "painted.png")["left"]
+    floors = {each["name"]: each["floor"] for each in content["design"]["regions"]}
+    assert set(floors) == {"left", "right"}
+    assert floors["left"] == pytest.approx(expected, rel=1e-6)
+    assert f" {100 * expected:.1f}% " in capsys.readouterr().out
+
+
+def test_what_the_model_does_not_see_is_told(narrow_model, designs, capsys):
+    Image.new("RGB", (100, 40), (250, 240, 230)).save("blank.png")
+    assert check(narrow_model, "blank.png", *FLAGS, "--require=left>=0%", "--json=c.json") == 0
+    content = json.loads((designs / "c.json").read_text())
+    assert content["design"]["empty_screens"] == [1]
+    assert [each["floor"] for each in content["design"]["regions"]] == [
+        each["share"] for each in content["design"]["regions"]
+    ]
+    out = capsys.readouterr().out
+    for named in ("blank.png", "left", "right"):
+        assert any(named in line for line in out.splitlines() if line.startswith("note: "))
+
+
+def test_a_limit_within_the_noise_is_told_in_each_form(narrow_model, designs, capsys):
+    flags = [FLAGS[0], "--baseline=before.png", "--max-drop=0%", "--json=c.json", "--junit=c.xml"]
+    check(narrow_model, "after.png", *flags)
+    content = json.loads((designs / "c.json").read_text())
+    case = ElementTree.parse(designs / "c.xml").getroot().find("testsuite/testcase")  # written above
+    caution = content["requirements"][0]["caution"]
+    assert caution.startswith("left.drop<=0% ")
+    assert caution in content["notes"]
+    assert caution in case.find("system-out").text
+    assert f"note: {caution}" in capsys.readouterr().out
+    check(narrow_model, "after.png", *flags[:2], "--max-drop=51%", "--json=c.json")
+    assert json.loads((designs / "c.json").read_text())["requirements"][0]["caution"] == ""
 
 
 def test_a_drop_is_relative_to_the_baseline(narrow_model, designs, capsys):

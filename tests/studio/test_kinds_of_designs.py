@@ -1,4 +1,4 @@
-"""Designs that are compared are seen as one kind, and the demo page says as which it saw an image."""
+"""Designs that are seen as two kinds are not compared, and the demo page says as which it saw an image."""
 
 import base64
 import json
@@ -14,9 +14,10 @@ from studio.difference import compare_designs
 from studio.verdicts import judge_designs, parse_requirement
 from tests import kinds
 from tests.kinds import page, sky
+from tests.refusals import refused
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, serving
-from trainer.api import Region
+from trainer.api import MismatchError, Region
 from trainer.network.model_folder import PAGE, PICTURE
 from trainer.prediction.inputs import Input
 from trainer.prediction.kinds import kind_of
@@ -31,22 +32,26 @@ def model(tmp_path_factory):
     return Held(kinds.write_model(tmp_path_factory.mktemp("kinds") / "model"))
 
 
-def test_two_designs_are_seen_as_the_first(model):
+def test_designs_that_are_seen_as_two_kinds_are_refused(model):
     region = Region("top", 0, 0, 700, 100)
     requirements = [parse_requirement("top>=0%", ["top"])]
     for first, second in ((page(), sky()), (sky(), page())):
-        kind = kind_of(first)
-        designs = [Design("", pixels, (400, 700), (region,)) for pixels in (first, second)]
-        checked = judge_designs(model, designs, requirements)
-        for measured, pixels in zip((checked.design, checked.baseline), (first, second), strict=True):
-            assert measured.as_json()["kind"] == kind
-            np.testing.assert_array_equal(measured.map, model.predict(pixels, kind=kind))
-        inputs = [Input(name, name, bytes) for name in ("first", "second")]
-        compared = compare_designs(model, inputs, (first, second), (region,), {}, None)
-        assert compared.kind == kind
-        assert [change.first.share for change in compared.changes] == [checked.design.measures[0].share]
-    given = judge_designs(model, designs, requirements, PAGE)
-    assert (given.design.kind, given.baseline.kind) == (PAGE, PAGE)
+        pictures = {"first": first, "second": second}
+        designs = [Design(name, pixels, (400, 700), (region,)) for name, pixels in pictures.items()]
+        inputs = [Input(name, name, bytes) for name in pictures]
+        named = ("first", kind_of(first), "second", kind_of(second), "--kind")
+        with refused(MismatchError, *named):
+            judge_designs(model, designs, requirements)
+        with refused(MismatchError, *named):
+            compare_designs(model, inputs, (first, second), (region,), {}, None)
+        for kind in (PAGE, PICTURE):  # it is asked for
+            checked = judge_designs(model, designs, requirements, kind)
+            for measured, pixels in zip((checked.design, checked.baseline), (first, second), strict=True):
+                assert measured.as_json()["kind"] == kind
+                np.testing.assert_array_equal(measured.map, model.predict(pixels, kind=kind))
+            compared = compare_designs(model, inputs, (first, second), (region,), {}, None, kind)
+            assert compared.kind == kind
+            assert [change.first.share for change in compared.changes] == [checked.design.measures[0].share]
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,31 @@ def test_verdicts(text, passed, sentence):
     assert sentence in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("text", "noise"),
+    [
+        ("logo.drop<=19%", "20%"),  # of a share of 20%, 4 percentage points
+        ("logo.drop<=20%", "20%"),
+        ("logo.drop<=21%", None),
+        ("foot.drop<=50%", "50%"),  # of no share
+        ("foot.drop<=51%", None),
+        ("logo>=15.9%", None),
+        ("logo.rank<=2", None),
+    ],
+)
+def test_a_limit_within_the_noise_is_told(text, noise):
+    (verdict,) = verdicts(text)
+    assert (f" {noise} " in verdict.caution) if noise else verdict.caution == ""
+
+
+@pytest.mark.parametrize(("limit", "is_told"), [("0.9%", False), ("1.1%", True), ("2.9%", True), ("3.1%", False)])
+def test_a_limit_near_to_a_small_share_is_told(limit, is_told):
+    now = np.zeros((10, 20), np.float32)
+    now[:, :4], now[:, 4:12] = 0.02 / 40, 0.98 / 80
+    (verdict,) = verdicts(f"logo>={limit}", now=now)
+    assert bool(verdict.caution) == is_told
+
+
 def test_the_largest_drop_is_required_of_each_region_without_its_own():
     found = verdicts("logo.drop<=30%", "logo.drop <= 30%", max_drop="10%")
     assert [str(each.requirement) for each in found] == ["logo.drop<=30%", "button.drop<=10%", "foot.drop<=10%"]

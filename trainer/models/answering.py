@@ -8,13 +8,15 @@ from typing import Self
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Provenance
-from trainer.network import ModelFolder
+from trainer.network import PAGE, PICTURE, ModelFolder
 
-EVIDENCE = (
-    "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
-    "a fixation), posters (0.46) and most photographs (0.3 to 0.6), and less on charts."
-)
-"""What PRETRAINED must say about its maps. docs/model-card.md has the figures."""
+PAGES = "Web pages: a good first guess, but it hardly reacts to colour alone."
+PHOTOGRAPHS = "Photographs and posters: a good first guess, unless they show neither people nor things."
+CHARTS = "Charts: not reliable."
+HINTS = {PAGE: f"{PAGES} {CHARTS}", PICTURE: f"{PHOTOGRAPHS} {CHARTS}"}
+"""Kind of images -> what PRETRAINED must say about its maps of them. docs/model-card.md has the figures."""
+HINT = " ".join((PAGES, PHOTOGRAPHS, CHARTS))
+"""The sentences of all kinds, each once."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +57,12 @@ class Answering:
 
     @property
     def hint(self) -> str:
-        """How far its maps can be trusted, a sentence. Empty if nothing is known."""
-        return EVIDENCE if self.name == PRETRAINED else ""
+        """How far its maps can be trusted, a sentence for each kind of image. Empty if nothing is known."""
+        return HINT if self.name == PRETRAINED else ""
+
+    def hint_of(self, kind: str) -> str:
+        """How far its maps of a kind, PICTURE or PAGE, can be trusted, in sentences. Empty if nothing is known."""
+        return HINTS[kind] if self.name == PRETRAINED else ""
 
     def tell(self) -> str:
         """What it must say about itself, also printed on stderr. Empty if nothing."""

@@ -18,6 +18,7 @@ __all__ = [
     "draw_grey",  # a map as grey
     "drawing_rules",  # what a browser needs to cut and draw maps as Python does
     "find_inputs",  # the images that names lead to
+    "floor_of",  # the share of a region without its content
     "measure_regions",  # the share of each region
     "parse_regions",  # regions as flags name them
     "read_regions",  # regions of a file

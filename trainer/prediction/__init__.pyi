@@ -1,3 +1,4 @@
+from .floors import floor_of as floor_of
 from .heat import (
     CHANGE as CHANGE,
     HEAT as HEAT,

@@ -13,7 +13,7 @@ from trainer.__main__ import main
 from trainer.errors import ContentError, NotFoundError
 from trainer.io.files import read_json, write_json
 from trainer.models import registry_layout
-from trainer.models.answering import EVIDENCE
+from trainer.models.answering import HINT
 from trainer.models.find import choose_model, find_model, find_opponent
 from trainer.models.registry_layout import ALIASES
 from trainer.models.weight_sources import WeightSource
@@ -133,8 +133,8 @@ def test_without_a_registry_the_model_of_the_package_answers_and_says_what_it_ha
     assert answering.folder == find_model("pretrained")
     assert said == "model: pretrained (MSI-Net, trained on osie), because there is no model in models/msinet\n"
     assert answering.description == "pretrained (MSI-Net, trained on osie)"
-    assert answering.tell() == answering.hint == EVIDENCE
-    assert capsys.readouterr().err == f"note: {EVIDENCE}\n"
+    assert answering.tell() == answering.hint == HINT
+    assert capsys.readouterr().err == f"note: {HINT}\n"
 
 
 def test_pretrained_answers_until_a_version_is_the_default(capsys, bucket):

@@ -13,7 +13,7 @@ from tests.prepared import write_prepared
 from trainer.__main__ import main
 from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
-from trainer.models.answering import EVIDENCE
+from trainer.models.answering import HINT
 from trainer.models.find import find_model
 from trainer.models.provenance import Provenance
 from trainer.network import model_folder
@@ -90,7 +90,7 @@ def test_predict_writes_the_map_of_a_photograph(capsys):
     main(["predict", "photo.png", "--output-dir", "maps", "--json", "-"])
     out, err = capsys.readouterr()
     assert json.loads(out)["named"] == "pretrained"
-    assert json.loads(out)["notice"] == EVIDENCE
+    assert json.loads(out)["notice"] == HINT
     said = next(line for line in err.splitlines() if line.startswith(SAID))
     assert said.endswith(", because there is no model in models/msinet")
     levels = np.asarray(Image.open("maps/photo.png"))
