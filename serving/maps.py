@@ -15,7 +15,7 @@ from typing import Any
 from serving.settings import ServerConfig
 from trainer.errors import ContentError, UserError
 from trainer.pictures import Picture
-from trainer.prediction import Predictor, draw_grey, screens_of
+from trainer.prediction import Predictor, draw_grey
 
 Prediction = dict[str, Any]
 
@@ -94,14 +94,14 @@ class Maps:
         height, width = picture.size
         with self._pixels.taken(height * width):
             pixels = picture.decode()
-            seen = predictor.kind_of(pixels, kind)
-            drawn = draw_grey(predictor.predict(pixels, kind=seen))
+            found = predictor.predict(pixels, kind=kind)
+            drawn = draw_grey(found)
             drawn.save(png := io.BytesIO(), "PNG", compress_level=1)
         return {
             "b64": base64.b64encode(png.getvalue()).decode(),
-            "kind": seen,
-            "seen_as": predictor.seen_as(seen),
-            "windows": [[rows.start, rows.stop] for rows in screens_of(pixels.shape)],
+            "kind": found.kind,
+            "seen_as": predictor.seen_as(found.page),
+            "windows": [[rows.start, rows.stop] for rows, _ in found.screens],
         }
 
 

@@ -63,8 +63,6 @@ class Shown(NamedTuple):
     """A PNG of a page. Where the address is a picture, that picture in its own format."""
     found: Sequence["Found"]
     """The elements of each selector."""
-    is_page: bool
-    """Whether it is a page."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +124,7 @@ def photograph(
                     f"{label} was answered with HTTP status {response.status}: check the address"
                 )
             if response is not None and response.headers.get("content-type", "").startswith(PICTURE):
-                return Shown(await response.body(), [Found(0, ())] * len(selectors), False)
+                return Shown(await response.body(), [Found(0, ())] * len(selectors))
             await _rest(page)
             return await _photograph(page, selectors, label, config, max_pixels)
 
@@ -229,7 +227,7 @@ async def _photograph(
             raise SettingError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
         found.append(Found(answer["count"], answer["boxes"]))
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
-    return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found, True)
+    return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found)
 
 
 def _reason(error: Error) -> str:

@@ -42,8 +42,6 @@ class Design:
     """(height, width) in pixels to which the regions refer. The map is resized to it."""
     regions: tuple[Region, ...] = ()
     """The part of each element of a page that is in its picture, in whole pixels."""
-    is_page: bool = False
-    """Whether it is the picture of a page that a browser took."""
     png: bytes | None = None
     """Content of the PNG that the browser wrote of a page. None for a picture."""
     input: Input | None = None
@@ -136,11 +134,11 @@ def take_design(
         UserError: there is no browser, the page does not load in time, or an element is not to be seen.
     """
     label = label_of(name)
-    png, found, is_page = open_page(name, [each.selector for each in elements], config, max_pixels)
+    png, found = open_page(name, [each.selector for each in elements], config, max_pixels)
     pixels = read_picture(png, label, max_pixels)
     size = pixels.shape[:2]
     regions = tuple(_region(*each, label, size) for each in zip(elements, found, strict=True))
-    return Design(label, pixels, size, regions, is_page, png=png)
+    return Design(label, pixels, size, regions, png=png)
 
 
 def _region(element: Element, found: "Found", label: str, size: tuple[int, int]) -> Region:

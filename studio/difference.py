@@ -17,9 +17,9 @@ from trainer.api import (
     MismatchError,
     Model,
     Region,
+    SaliencyMap,
     blend_change,
     compare,
-    count_screens,
     screens_of,
 )
 from trainer.tools import Input, check, printable, replacing
@@ -29,6 +29,8 @@ Pixels = npt.NDArray[np.uint8]
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(__file__).parent / "DejaVuSans.ttf"
 """Font with the letters of most languages, for the names of files. Pillow's own font has English letters alone."""
+MOST_APART = 0.5
+"""Largest difference of the `page` of two maps that may be compared: that of a picture and an even mixture."""
 CLEAR_MOVED = 0.12
 """Smallest clear change of a whole map, measured as `Change.CLEAR_SHARE` was."""
 TEXTS = ("region", "requirement", "verdict")
@@ -45,6 +47,8 @@ class Comparison:
     """The change of each region."""
     kind: str
     """The kind, of KINDS, as which both were predicted."""
+    seen_as: str
+    """What `Model.seen_as` says of it."""
 
     @property
     def sentence(self) -> str:
@@ -91,29 +95,15 @@ def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) 
         )
 
 
-def common_kind(
-    model: Model, labels: Sequence[str], images: Sequence[Pixels], are_pages: Sequence[bool], asked: str = ""
-) -> str:
-    """Return the kind, of KINDS, as which a model sees each of one or two designs.
-
-    Args:
-        model: that predicts them.
-        labels: what messages call them.
-        images: their pixels, (h, w, 3) each.
-        are_pages: whether a browser took each of them.
-        asked: of KINDS, if somebody asks for it. Empty to decide by the designs.
-
-    Raises:
-        UserError: they are seen as two kinds, or the model has nothing of its own for the kind that is asked for.
-    """
-    kinds = [model.kind_of(image, asked, is_page) for image, is_page in zip(images, are_pages, strict=True)]
+def check_kinds(labels: Sequence[str], maps: Sequence[SaliencyMap], model: Model) -> None:
+    """Raise `UserError` if a model saw two designs as two kinds, though not as mixtures that are alike."""
+    first, last = maps[0], maps[-1]
     check(
-        len(set(kinds)) == 1,
-        f"{labels[0]} is seen as a {kinds[0]} and {labels[-1]} as a {kinds[-1]}, and maps of two kinds cannot be "
-        f"compared: give two designs of one kind, or have both seen alike with --kind {kinds[0]}",
+        not model.seen_as(first.page) or abs(first.page - last.page) <= MOST_APART,
+        f"{labels[0]} is seen as a {first.kind} and {labels[-1]} as a {last.kind}, and maps of two kinds cannot "
+        f"be compared: give two designs of one kind, or have both seen alike with --kind {first.kind}",
         MismatchError,
     )
-    return kinds[0]
 
 
 def compare_designs(
@@ -142,9 +132,9 @@ def compare_designs(
         UserError: they are seen as two kinds.
     """
     size = images[0].shape[:2]
-    are_pages = [design.is_page() for design in designs]
-    kind = common_kind(model, [design.label for design in designs], images, are_pages, kind)
-    maps = [model.predict(image, count_screens(size), size, kind) for image in images]
+    first = model.predict(images[0], kind=kind)
+    check_kinds([design.label for design in designs], [first, model.predict(images[1], kind=kind)], model)
+    maps = [first, model.predict(images[1], like=first)]
     if output is not None:
         second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))
         names = [printable(pathlib.PurePath(design.key).name) for design in designs]
@@ -154,13 +144,18 @@ def compare_designs(
     height, width = images[1].shape[:2]
     elsewhere = {name: region.scaled(size[1] / width, size[0] / height) for name, region in seconds.items()}
     changes = compare(maps[0], maps[1], *regions, elsewhere=elsewhere)
-    return Comparison(share_moved(*maps), changes, kind)
+    return Comparison(share_moved(*maps), changes, first.kind, model.seen_as(first.page))
 
 
 def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     """Return a map (h, w) divided by its mean. Each screen of a long page is divided by its own mean."""
-    parts = [map[rows] for rows in screens_of(map.shape)]
-    return np.concatenate([part / max(part.mean(), 1e-12) for part in parts])
+    found = screens_of(map)
+    ends = [0, *(screen.rows.stop for screen in found)]
+    parts = [
+        screen.map[end - screen.rows.start :] / max(screen.map.mean(), 1e-12)
+        for end, screen in zip(ends, found, strict=False)
+    ]
+    return np.concatenate(parts)
 
 
 def share_moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
@@ -171,10 +166,8 @@ def share_moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating
     Of a long page, it is the mean over its screens.
     """
     shares = []
-    for rows in screens_of(before.shape):
-        first, second = (
-            each[rows] / max(float(each[rows].sum(dtype=np.float64)), 1e-12) for each in (before, after)
-        )
+    for pair in zip(screens_of(before), screens_of(after), strict=True):
+        first, second = (each / max(float(each.sum(dtype=np.float64)), 1e-12) for _, each in pair)
         shares.append(float(np.abs(second - first).sum(dtype=np.float64)) / 2)
     return float(np.mean(shares))
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from studio.difference import CLEAR_MOVED, Map, Pixels, share_moved
-from trainer.api import Model, screens_of
+from trainer.api import Model, SaliencyMap
 
 
-def empty_screens(model: Model, image: Pixels, map: Map, kind: str) -> list[int]:
+def empty_screens(model: Model, image: Pixels, map: SaliencyMap) -> list[int]:
     """Return the screens, 1 for the top, on which a map is nearly that of an empty image. An image not cut is 1.
 
     The empty image has the size and the median colour of the screen. For `pretrained`, at most 10% of the
@@ -20,17 +20,17 @@ def empty_screens(model: Model, image: Pixels, map: Map, kind: str) -> list[int]
         model: that predicted the map.
         image: (h, w, 3) RGB.
         map: its map (h, w), 0..1.
-        kind: of KINDS, as which it was predicted.
     """
 
     @functools.cache  # most screens of a page have one ground
     def map_of_blank(height: int, *ground: int) -> Map:
-        return model.predict(np.full((height, image.shape[1], 3), ground, np.uint8), 1, None, kind)
+        blank = np.full((height, image.shape[1], 3), ground, np.uint8)
+        return model.predict(blank, "whole", map.page)
 
     found = []
-    for number, rows in enumerate(screens_of(image.shape), 1):
+    for number, (rows, seen) in enumerate(map.screens, 1):
         ground = np.median(image[rows].reshape(-1, 3), axis=0).astype(np.uint8).tolist()
-        if share_moved(map[rows], map_of_blank(rows.stop - rows.start, *ground)) <= CLEAR_MOVED:
+        if share_moved(seen, map_of_blank(rows.stop - rows.start, *ground)) <= CLEAR_MOVED:
             found.append(number)
     return found
 

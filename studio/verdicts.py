@@ -20,10 +20,10 @@ from rich.table import Table
 from rich.text import Text
 
 from studio.designs import Design
-from studio.difference import FONT, INK, PAPER, Map, Pixels, common_kind, shortened, text_table
+from studio.difference import FONT, INK, PAPER, Pixels, check_kinds, shortened, text_table
 from studio.emptiness import empty_screens, sentence_about
 from studio.noise import CAUSE, SMALL_SHARE, noise_of
-from trainer.api import Change, Measure, Model, SettingError, count_screens, measure, tint
+from trainer.api import Change, Measure, Model, SaliencyMap, SettingError, measure, tint
 from trainer.tools import check, look_up, printable, replacing
 
 OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
@@ -248,11 +248,9 @@ class MeasuredDesign:
     """A design with its predicted map and the measures of its regions."""
 
     design: Design
-    map: Map
-    """Saliency map, (h, w) of `design.size`, values 0..1."""
+    map: SaliencyMap
+    """(h, w) of `design.size`, values 0..1."""
     measures: Sequence[Measure]
-    kind: str
-    """The kind, of KINDS, as which the design was predicted."""
     empty: Sequence[int] = ()
     """The screens, 1 for the top, on which the map is nearly that of an empty page."""
     floors: Sequence[float] = ()
@@ -261,7 +259,7 @@ class MeasuredDesign:
     @property
     def notes(self) -> list[str]:
         """Sentences on what the model does not see in the design."""
-        emptiness = sentence_about(self.empty, count_screens(self.design.size), self.design.label)
+        emptiness = sentence_about(self.empty, len(self.map.screens), self.design.label)
         return [
             *filter(None, [emptiness]),
             *(
@@ -278,13 +276,13 @@ class MeasuredDesign:
         regions = [each.as_json() for each in self.measures]
         for region, floor in zip(regions, self.floors, strict=False):
             region["floor"] = floor
-        screens = count_screens(self.design.size)
         return {
             "image": self.design.label,
             "height": height,
             "width": width,
-            "screens": screens,
-            "kind": self.kind,
+            "screens": len(self.map.screens),
+            "kind": self.map.kind,
+            "page": self.map.page,
             "empty_screens": list(self.empty),
             "regions": regions,
         }
@@ -353,17 +351,15 @@ def judge_designs(
     Raises:
         UserError: they are seen as two kinds.
     """
-    labels, images, are_pages = zip(*((each.label, each.pixels, each.is_page) for each in designs), strict=True)
-    kind = common_kind(model, labels, images, are_pages, kind)
     measured = []
     for design in designs:
-        # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
-        restored = model.predict(design.pixels, count_screens(design.size), design.size, kind)
-        empty = empty_screens(model, design.resized, restored, kind)
-        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions), kind, empty))
+        restored = model.predict(design.pixels, kind=kind, size=design.size)
+        empty = empty_screens(model, design.resized, restored)
+        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions), empty))
+    check_kinds([each.design.label for each in measured], [each.map for each in measured], model)
     first, before = measured[0], measured[1] if measured[1:] else None
     print("predicting what regions keep without their content ...", file=sys.stderr, flush=True)
-    floors = [model.floor(designs[0].pixels, each, kind) for each in first.measures]
+    floors = [model.floor(designs[0].resized, first.map, each) for each in first.measures]
     first = dataclasses.replace(first, floors=floors)
     return CheckResult(first, before, judge(requirements, first.measures, before.measures if before else ()))
 

@@ -145,4 +145,4 @@ def find_page(name: str, config: PageConfig) -> Input:
         return picture
 
     beside = key if is_address(name) else str(local_path(name))
-    return Input(name, key, read, beside, is_page=lambda: opened().is_page)
+    return Input(name, key, read, beside)

@@ -35,17 +35,19 @@ from trainer.errors import (
 from trainer.metrics import score
 from trainer.models import Answering, choose_model
 from trainer.network import PAGE, PICTURE, ModelFolder
-from trainer.pictures import Pixels, read_picture
+from trainer.pictures import read_picture
 from trainer.prediction import (
     CHANGE,
     HEAT,
+    SCREENS,
+    WHOLE,
     Input,
     Measure,
     PredictConfig,
     Region,
+    SaliencyMap,
     blend,
     blend_change,
-    count_screens,
     draw_grey,
     floor_of,
     measure_regions,
@@ -67,13 +69,13 @@ __all__ = [
     "Model",
     "NotFoundError",
     "Region",
+    "SaliencyMap",
     "SettingError",
     "UnreachableError",
     "UserError",
     "blend",
     "blend_change",
     "compare",
-    "count_screens",
     "draw_grey",
     "find",
     "load",
@@ -140,7 +142,9 @@ class Model:
     """
 
     KINDS: ClassVar[tuple[str, str]] = (PICTURE, PAGE)
-    """What an image may be predicted as: a `picture`, or a `page` on a desktop's screen."""
+    """What an image may be predicted as: a `picture`, or a `page`, which is drawn."""
+    SCREENS: ClassVar[tuple[str, ...]] = (WHOLE, *SCREENS)
+    """What a person may see of an image at a time."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -210,56 +214,54 @@ class Model:
                 self._predictor = Predictor(self.folder)
         return self
 
-    def kind_of(self, image: Pixels, asked: str = "", is_page: bool = False) -> str:
-        """Return the kind, of KINDS, as which the model predicts an image, such as `page`.
+    def seen_as(self, page: float) -> str:
+        """Say as what an image is predicted whose map has this `page`. Empty if all are predicted alike.
 
-        Args:
-            image: (h, w, 3) RGB.
-            asked: of KINDS. Empty to decide by the image: with a desktop screen's shape it is a page if it is
-                drawn, with flat places that end at edges.
-            is_page: whether it is the picture of a page that a browser took. Then a desktop's width is enough.
-
-        Returns:
-            A kind. It is `picture` for each image if the model does not predict pages at a size of their own.
-
-        Raises:
-            UserError: the model does not, and `page` is asked for.
+        Example:
+            >>> model.seen_as(saliency.page)
+            'seen as a page, at 288 x 512 pixels'
         """
-        return self._loaded.kind_of(image, asked, is_page)
-
-    def seen_as(self, kind: str) -> str:
-        """Say as which kind an image is predicted, and at which size. Empty if all are predicted alike."""
-        return self._loaded.seen_as(kind)
+        return self._loaded.seen_as(page)
 
     def predict(
-        self, image: Image, n_screens: int = 0, size: Sequence[int] | None = None, kind: str = ""
-    ) -> npt.NDArray[np.float32]:
+        self,
+        image: Image,
+        screen: str = "",
+        kind: str | float = "",
+        size: Sequence[int] | None = None,
+        like: SaliencyMap | None = None,
+    ) -> SaliencyMap:
         """Predict where people look in an image.
 
         Example:
-            >>> model.predict("long-page.png", n_screens=1)  # the map of the whole page, as one picture
+            >>> model.predict("long-page.png", screen="whole")  # the map of the whole page, seen at once
 
         Args:
             image: a file (JPEG, PNG, WebP, GIF, TIFF, BMP), a `gs://` address, or pixels (h, w, 3), RGB, 0..255.
-            n_screens: into how many screens it is cut, from the top and equally high. 1 for the map of the whole
-                image, 0 to decide by its size, as `count_screens` does.
+            screen: what a person sees at a time: `desktop`, `phone` or `whole`. Empty to decide by the image: a
+                page that is higher than a screen is seen screen by screen, and all else as a whole.
+            kind: of KINDS, or the `page` of another map. Empty to decide by the image: it is a page as far as it
+                is drawn, with flat places that end at edges.
             size: (h, w) of the map, pixels. None for the image's own.
-            kind: of KINDS. Empty to decide by the image, as `kind_of` does.
+            like: the map of another image of the same proportions, such as an earlier design. The image is seen as
+                that one was, and its map has that one's size. `screen` and `kind` say nothing then.
 
         Returns:
-            The saliency map, (h, w) in 0..1, higher where people look more. Each screen of several is predicted
-            alone: its largest value is 1, and values of two screens cannot be compared.
+            The saliency map, (h, w) in 0..1, higher where people look more. Each of its `screens`, if there are
+            several, is predicted alone: its largest value is 1, and values of two screens cannot be compared.
 
         Raises:
             UserError: the file cannot be read or is not an image. The pixels have another shape or type. The model
                 has nothing of its own for the `kind`.
         """
         pixels = _pixels(image)
-        if kind:
+        if isinstance(kind, str) and kind:
             look_up("kind", kind, dict.fromkeys(self.KINDS))
-        return self._loaded.predict(pixels, n_screens, size, kind)
+        if screen:
+            look_up("screen", screen, dict.fromkeys(self.SCREENS))
+        return self._loaded.predict(pixels, screen, kind, size, like)
 
-    def floor(self, image: Image, measured: Measure, kind: str = "") -> float:
+    def floor(self, image: Image, saliency: SaliencyMap, measured: Measure) -> float:
         """Predict the share that a region keeps with its content painted over with the colour around it.
 
         What a region has above its floor, its content gets. A content whose share is not clearly above its floor
@@ -267,13 +269,13 @@ class Model:
 
         Example:
             >>> (button,) = measure(saliency, "button:64,412,262,57")
-            >>> button.share, model.floor("examples/landing-a.png", button)
+            >>> button.share, model.floor("examples/landing-a.png", saliency, button)
             (0.038, 0.019)
 
         Args:
             image: as for `predict`, of the size of the map.
-            measured: what `measure` returned for the map that `predict` returned for the image.
-            kind: of KINDS, as which the map was predicted. Empty to decide by the image, as `kind_of` does.
+            saliency: what `predict` returned for the image.
+            measured: what `measure` returned for that map.
 
         Returns:
             A share, 0..1, of the same screen as the measured one.
@@ -281,8 +283,7 @@ class Model:
         Raises:
             UserError: as for `predict`. Or the region is not inside the image.
         """
-        pixels = _pixels(image)
-        return floor_of(self._loaded, pixels, measured, self.kind_of(pixels, kind))
+        return floor_of(self._loaded, _pixels(image), saliency, measured)
 
     @property
     def _loaded(self) -> "Predictor":

@@ -163,7 +163,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
         print(verdict.sentence)
     for note in checked.notes:
         print(f"note: {note}")
-    seen_as = model.seen_as(checked.design.kind)
+    seen_as = model.seen_as(checked.design.map.page)
     where = f", see {printable(parsed.output_dir)}" if paths else ""
     print(f"{checked.sentence}{f' ({seen_as})' if seen_as else ''}{where}")
     used = {"named": model.name, "model": str(model.folder), "notice": notice}

@@ -90,8 +90,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     compared = compare_designs(model, designs, pixels, regions, seconds, output, pictures.kind)
     if regions:
         Console().print(changes_table(compared.changes, [design.key for design in designs]))
-    seen_as = model.seen_as(compared.kind)
-    print(f"{compared.sentence}{f' ({seen_as})' if seen_as else ''}")
+    print(f"{compared.sentence}{f' ({compared.seen_as})' if compared.seen_as else ''}")
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {

@@ -9,6 +9,7 @@ import dataclasses
 import io
 import ipaddress
 import pathlib
+import re
 import socket
 import webbrowser
 from collections.abc import Callable, Collection, Sequence
@@ -36,13 +37,12 @@ from studio.web_pages import file_name, is_address, open_page
 from trainer.api import (
     Change,
     Model,
+    SaliencyMap,
     SettingError,
     UserError,
     blend,
-    count_screens,
     draw_grey,
     read_picture,
-    screens_of,
     tint,
 )
 from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules
@@ -53,10 +53,6 @@ MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
 MAX_PIXELS = 50_000_000
 """Pixels of the largest image. Nearly all phone cameras stay below. A map needs 650 MB while it is resized."""
-WHOLE = "whole"
-"""Value of the query's `screen` for the map of an image as one picture. Empty is as `predict` does it."""
-DESKTOP, PHONE = "desktop", "phone"
-"""The kinds of screen that `count_screens` knows. On a desktop an image is predicted as a page."""
 MAX_MAP_PX = 1024
 """Longest side of the map for the page. A larger one would look the same."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -111,8 +107,8 @@ HEADERS = {
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 """Headers of every response: the browser may run and load only what this server sends."""
-Respond = Callable[[Pixels, NDArray[np.float32], int, str], Response]
-"""Makes a response of an image (h, w, 3), its map (h, w) in 0..1, the number of its screens, and its kind."""
+Respond = Callable[[Pixels, SaliencyMap], Response]
+"""Makes a response of an image (h, w, 3) and its map (h, w) in 0..1."""
 
 
 def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = None) -> Starlette:
@@ -156,7 +152,8 @@ def facts(model: Model, formats: str, privacy: str, opens_addresses: bool) -> di
         "privacy": privacy,
         "opens_addresses": opens_addresses,
         "kinds": {
-            kind: {"image_size": size, "seen_as": model.seen_as(kind)} for kind, size in model.image_sizes.items()
+            kind: {"image_size": size, "seen_as": model.seen_as(float(kind == PAGE_KIND))}
+            for kind, size in model.image_sizes.items()
         },
         "max_bytes": MAX_BYTES,
         "max_pixels": MAX_PIXELS,
@@ -187,7 +184,7 @@ class _App:
         """Return the picture of the page at the posted web address, or the picture that the address is.
 
         The query's `whole` has any value for the whole page, and none for what a window shows of it. The header
-        Picture-Name has a file name, with %XX as in addresses, and Picture-Kind says whether it is of a page.
+        Picture-Name has a file name, with %XX as in addresses.
         """
         check_sender(request)
         if self.pages is None:
@@ -204,27 +201,29 @@ class _App:
             )
             name = file_name(address)
             shown = open_page(address, (), config, MAX_PIXELS)
-            headers = {"picture-name": quote(name), "picture-kind": PAGE_KIND if shown.is_page else PICTURE}
-            return Response(shown.content, media_type=BYTES, headers=headers)
+            return Response(shown.content, media_type=BYTES, headers={"picture-name": quote(name)})
 
         return await self._in_turn(request, work)
 
     async def map(self, request: Request) -> Response:
-        """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
+        """Return the posted image's map for the page: little-endian float32 in 0..1, row by row, screen by screen.
 
-        It is the map at the image's own size, reduced by `shrink_map`: sums over regions stay the same. The
-        headers have its size, the image's size, the rows of each screen, and as which kind it was seen. In the
-        query, `kind` asks for one, such as another image's, and `page` says that a browser took the image.
+        The map of each screen is reduced by `shrink_maps`: sums over regions stay the same. The headers have the
+        size of one such map, the image's size, its rows on each screen, and as what it was seen.
+        In the query, `kind` asks for a kind, and `page` for the weight of another image.
+
+        Example: `map-screens: 0-800,800-1600,1372-2172`.
         """
 
-        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
-            small = shrink_map(full, n_screens)
+        def respond(image: Pixels, full: SaliencyMap) -> Response:
+            small = shrink_maps(full)
             headers = {
                 "image-size": f"{image.shape[1]}x{image.shape[0]}",
-                "map-size": f"{small.shape[1]}x{small.shape[0]}",
-                "map-screens": ",".join(f"{rows.start}-{rows.stop}" for rows in screens_of(full.shape, n_screens)),
-                "map-kind": kind,
-                "map-seen-as": self.model.seen_as(kind),
+                "map-size": f"{small.shape[2]}x{small.shape[1]}",
+                "map-screens": ",".join(f"{rows.start}-{rows.stop}" for rows, _ in full.screens),
+                "map-kind": full.kind,
+                "map-page": f"{full.page:g}",
+                "map-seen-as": self.model.seen_as(full.page),
             }
             return Response(small.astype("<f4").tobytes(), media_type=BYTES, headers=headers)
 
@@ -232,7 +231,7 @@ class _App:
 
     async def map_png(self, request: Request) -> Response:
         """Return the map at the image's own size as a PNG with 8 bits of grey, as `predict` writes it."""
-        return await self._respond(request, lambda image, full, n_screens, kind: _png(draw_grey(full)))
+        return await self._respond(request, lambda image, full: _png(draw_grey(full)))
 
     async def overlay_png(self, request: Request) -> Response:
         """Return a PNG of the map over the image. The query has the opacity, 0..1, and the view, heat or focus.
@@ -249,7 +248,7 @@ class _App:
         if not 0 <= opacity <= 1:
             raise HTTPException(400, "opacity must be a number from 0 to 1")
 
-        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
+        def respond(image: Pixels, full: SaliencyMap) -> Response:
             dimming = min(1.0, opacity / PredictConfig.opacity)
             is_heat = view == "heat"
             drawn = tint(image, full, opacity) if is_heat else blend(image, full, opacity, dimming)
@@ -260,17 +259,17 @@ class _App:
     async def _respond(self, request: Request, respond: Respond) -> Response:
         """Predict the posted image, and respond. Raises `HTTPException` with a status and a reason."""
         check_sender(request)
-        screen = _one_of(request, "screen", ("", WHOLE, DESKTOP, PHONE), "")
-        given = _one_of(request, "kind", ("", *Model.KINDS), "")
-        is_page = bool(request.query_params.get("page"))
+        screen = _one_of(request, "screen", ("", *Model.SCREENS), "")
+        kind = _one_of(request, "kind", ("", *Model.KINDS), "")
+        page = request.query_params.get("page", "")
+        if page and not re.fullmatch(r"[01](\.\d+)?", page):
+            raise HTTPException(400, "page must be a number from 0 to 1")
         data = await read_body(request)
 
         def work() -> Response:
             image = read_picture(data, "the file", MAX_PIXELS)
-            n_screens = 1 if screen == WHOLE else count_screens(image.shape, screen)
-            asked = given or (screen and (PAGE_KIND if screen == DESKTOP else PICTURE))
-            kind = self.model.kind_of(image, asked if self.model.seen_as(PICTURE) else "", is_page)
-            return respond(image, self.model.predict(image, n_screens, kind=kind), n_screens, kind)
+            asked = float(page) if page else kind if self.model.seen_as(0) else ""
+            return respond(image, self.model.predict(image, screen, asked))
 
         return await self._in_turn(request, work)
 
@@ -357,16 +356,18 @@ async def _client_left(request: Request, error: Exception) -> Response:
 # === Maps ===
 
 
-def shrink_map(map: NDArray[np.float32], n_screens: int) -> NDArray[np.float32]:
-    """Average areas of a map (h, w) until its longer side has at most MAX_MAP_PX.
+def shrink_maps(map: SaliencyMap) -> NDArray[np.float32]:
+    """Average areas of a map, (n, h, w) of its n screens, until its longer side has at most MAX_MAP_PX.
 
-    A map of several screens has at most the square of MAX_MAP_PX values. For example, a map of 1360 x 2560 pixels
-    becomes one of 544 x 1024.
+    The maps of several screens have at most the square of MAX_MAP_PX values together. For example, two screens of
+    800 x 1280 pixels become two of 640 x 1024.
     """
-    height, width = map.shape
-    scale = min(1, MAX_MAP_PX / (max(height, width) if n_screens == 1 else (height * width) ** 0.5))
+    screens = [screen.map for screen in map.screens]
+    height, width = screens[0].shape
+    n_rows = height * len(screens)
+    scale = min(1, MAX_MAP_PX / (max(height, width) if len(screens) == 1 else (n_rows * width) ** 0.5))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    return np.asarray(Image.fromarray(map).resize(size, Image.Resampling.BOX))
+    return np.stack([np.asarray(Image.fromarray(each).resize(size, Image.Resampling.BOX)) for each in screens])
 
 
 def _png(image: Image.Image) -> Response:

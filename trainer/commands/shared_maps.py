@@ -133,7 +133,7 @@ def _print_summary(
     where = f", see {some([printable(path) for path in written])}" if written else ""
     if len(results) == len(predicted) == 1:
         print(predicted[0])
-    seen = Counter(predictor.seen_as(result.kind) for result in predicted)
+    seen = Counter(result.seen_as for result in predicted)
     kinds = "".join(f", {f'{n} ' if len(results) > 1 else ''}{seen_as}" for seen_as, n in seen.items() if seen_as)
     print(f"{len(predicted)} of {len(results)} image{'s' * (len(results) > 1)} predicted{where}{kinds}")
     if skipped:

@@ -39,7 +39,7 @@ from trainer.metrics import (
     scale_points,
 )
 from trainer.network import PAGE, Frame
-from trainer.prediction import Predictor
+from trainer.prediction import Predictor, Prepared
 
 MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)
 """Number of images that are prepared or scored ahead of the network."""
@@ -52,6 +52,8 @@ or more there."""
 Size = tuple[int, int]
 Map = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
+Output = tuple[Prepared, dict[str, Map]]
+"""How a model saw an image, without its inputs, and kind of images -> its maps of the padded screens."""
 Predictions = dict[str, Map]
 """Model -> its map of one image, (h, w) in [0, 1], at the size of the image."""
 
@@ -128,10 +130,8 @@ class _Image:
 
     example: Example
     original: Original
-    kinds: dict[str, str]
-    """Model -> the kind, such as PAGE, as which it sees the image."""
-    inputs: dict[Size, Map]
-    """Input size (H, W) -> the screens of the image fitted into it, (n, H, W, 3), 0..255."""
+    prepared: dict[str, Prepared]
+    """Model -> the image as it sees it. Models of the same sizes share it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,10 +140,8 @@ class _Predicted:
 
     example: Example
     original: Original
-    kinds: dict[str, str]
-    """Model -> the kind, such as PAGE, as which it saw the image."""
-    outputs: dict[str, Map]
-    """Model -> its maps of the padded screens, (n, H, W) in [0, 1], at its input size."""
+    outputs: dict[str, Output]
+    """Model -> how it saw the image, and its maps of the padded screens by kind, (n, H, W) in [0, 1]."""
 
 
 class Scorer:
@@ -175,7 +173,7 @@ class Scorer:
         self._data, self._manifest, self._left_out = PreparedData(folder), manifest, frozenset(left_out)
         self._bias_folder, self._each = bias_folder or folder, each
         self._predictors = predictors
-        self._kept: dict[str, dict[str, Map]] = {}
+        self._kept: dict[str, dict[str, Output]] = {}
         """Name of an image -> `_Predicted.outputs`, of at most KEPT_BYTES."""
         self._room_bytes = KEPT_BYTES
         self.n_fixations = 0
@@ -246,13 +244,13 @@ class Scorer:
         """What each network answers for each image."""
         for image in map_ahead(pool, self._prepare, images, MOST_PENDING):
             outputs = {model: self._forward(model, image) for model in self._predictors}
-            yield _Predicted(image.example, image.original, image.kinds, outputs)
+            yield _Predicted(image.example, image.original, outputs)
 
     def _count(self, predicted: _Predicted) -> _Predicted:
         """Count an image of each kind, and keep its outputs for `draw`, if there is room."""
-        for model, kind in predicted.kinds.items():
-            self.n_pages[model] += kind == PAGE
-        self._room_bytes -= sum(each.nbytes for each in predicted.outputs.values())
+        for model, (seen, maps) in predicted.outputs.items():
+            self.n_pages[model] += PAGE in maps and seen.page >= 0.5
+            self._room_bytes -= sum(each.nbytes for each in maps.values())
         if self._room_bytes >= 0:
             self._kept[predicted.original.name] = predicted.outputs
         return predicted
@@ -260,30 +258,31 @@ class Scorer:
     def _prepare(self, pair: tuple[Example, Original]) -> _Image:
         """The image fitted into the input of each network."""
         example, original = pair
-        pixels = self._pixels(original)
-        kinds = {model: predictor.kind_of(pixels) for model, predictor in self._predictors.items()}
-        by_size = {self._predictors[model].image_sizes[kind]: (model, kind) for model, kind in kinds.items()}
-        inputs = {
-            size: self._predictors[model].prepare(pixels, 0, kind) for size, (model, kind) in by_size.items()
-        }
-        return _Image(example, original, kinds, inputs)
+        pixels, prepared = self._pixels(original), {}
+        by_sizes: dict[tuple[tuple[str, Size], ...], Prepared] = {}
+        for model, predictor in self._predictors.items():
+            sizes = tuple(predictor.image_sizes.items())
+            by_sizes[sizes] = by_sizes.get(sizes) or predictor.prepare(pixels)
+            prepared[model] = by_sizes[sizes]
+        return _Image(example, original, prepared)
 
     def _pixels(self, original: Original) -> npt.NDArray[np.uint8]:
         """(h, w, 3) RGB, decoded as for the training."""
         return self._data.pixels(original)
 
-    def _forward(self, model: str, image: _Image) -> Map:
-        """What a model answers for an image: (n, H, W) for its n screens."""
-        predictor, kind = self._predictors[model], image.kinds[model]
+    def _forward(self, model: str, image: _Image) -> Output:
+        """What a model answers for an image."""
+        prepared = image.prepared[model]
         try:
-            return predictor.predict_prepared(image.inputs[predictor.image_sizes[kind]], kind)
+            maps = self._predictors[model].forward(prepared)
         except UserError as error:
             raise UserError(f"{error} (the {model} model, on the image {image.example.name})") from None
+        return prepared._replace(inputs={}), maps
 
-    def _restored(self, example: Example, outputs: Mapping[str, Map]) -> Predictions:
+    def _restored(self, example: Example, outputs: Mapping[str, Output]) -> Predictions:
         """The map of each model at the size of the image."""
         size = example.original_size
-        return {model: self._predictors[model].restore(each, size) for model, each in outputs.items()}
+        return {model: self._predictors[model].restore(*each, size) for model, each in outputs.items()}
 
     def _score_one(
         self, background: Background, predicted: _Predicted

@@ -9,7 +9,7 @@ from .heat import (
 )
 from .inputs import Input as Input, find_inputs as find_inputs
 from .predict import ImageResult as ImageResult, Maps as Maps
-from .predictor import Predictor as Predictor
+from .predictor import Predictor as Predictor, Prepared as Prepared
 from .regions import (
     Measure as Measure,
     Region as Region,
@@ -18,5 +18,6 @@ from .regions import (
     read_regions as read_regions,
 )
 from .rules import drawing_rules as drawing_rules
-from .screens import count_screens as count_screens, screens_of as screens_of
+from .saliency_map import SaliencyMap as SaliencyMap, screens_of as screens_of
+from .screens import SCREENS as SCREENS, WHOLE as WHOLE
 from .settings import PredictConfig as PredictConfig

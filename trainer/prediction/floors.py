@@ -10,7 +10,8 @@ import numpy as np
 
 from trainer.pictures import Pixels
 from trainer.prediction.regions import Measure
-from trainer.prediction.screens import screens_of
+from trainer.prediction.saliency_map import SaliencyMap
+from trainer.prediction.screens import WHOLE
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
@@ -40,20 +41,20 @@ def painted_over(image: Pixels, box: tuple[slice, slice]) -> Pixels:
     return painted
 
 
-def floor_of(predictor: "Predictor", image: Pixels, measured: Measure, kind: str) -> float:
+def floor_of(predictor: "Predictor", image: Pixels, saliency: SaliencyMap, measured: Measure) -> float:
     """Return the share, 0..1, that a region of an image (h, w, 3) keeps with its content painted over.
 
     Args:
         predictor: that predicted the map of the image.
         image: (h, w, 3) RGB, of the map's size.
+        saliency: its map.
         measured: the region's measures on the map. On a long page, the floor is of the same screen.
-        kind: PICTURE or PAGE, as which the map was predicted.
     """
-    screen = screens_of(image.shape)[(measured.screen or 1) - 1]
+    screen = saliency.screens[(measured.screen or 1) - 1].rows
     rows, columns = measured.region.box((image.shape[0], image.shape[1]))
     inside = slice(max(rows.start, screen.start) - screen.start, min(rows.stop, screen.stop) - screen.start)
     box = inside, columns
-    without = predictor.predict(painted_over(image[screen], box), 1, None, kind)
+    without = predictor.predict(painted_over(image[screen], box), WHOLE, saliency.page)
     total = float(without.sum(dtype=np.float64))
     return float(without[box].sum(dtype=np.float64)) / total if total else measured.area
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from trainer.prediction.saliency_map import Map
 from trainer.prediction.settings import PREDICT_DEFAULTS
 
-Map = npt.NDArray[np.floating]
 Pixels = npt.NDArray[np.uint8]
 Levels = Callable[[slice], npt.NDArray[np.integer]]
 """Returns the level of each pixel in some rows of a map."""

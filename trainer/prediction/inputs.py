@@ -44,8 +44,6 @@ class Input:
     """Reads the image, from any thread. Raises `UserError`, also if it has more bytes than the argument."""
     beside: str = ""
     """Path after which results are named where no folder is given for them. Empty for `name`."""
-    is_page: Callable[[], bool] = bool
-    """Says whether the image, which has been read, is the picture of a page that a browser took."""
 
     @property
     def place(self) -> Stored:

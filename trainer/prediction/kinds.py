@@ -1,7 +1,12 @@
-"""Which kind of image a network sees, since a model may predict each kind at its own size.
+"""What kind of image a network sees, since a model may predict each kind at its own size.
 
-A page on a desktop's screen has small text and many parts: it is predicted best at a larger size than pictures,
-which are all other images: photographs, posters, charts, and screens of phones.
+Two things are read from the pixels, and neither depends on the size or the shape of the image:
+
+- How much it is a page. A page is drawn, and photographs are not. Charts and posters on a flat ground are pages.
+- How large its text is. On a page of a desktop, text is small against the page's width. On a phone it is not.
+
+A picture is every image that is no page. Between the two, both maps are mixed, so that none flips by a change that
+nobody sees.
 """
 
 import functools
@@ -10,52 +15,80 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer.network import PAGE, PICTURE
-from trainer.prediction.screens import DESKTOP_PX, count_screens, rows_of_screens
+from trainer.prediction.screens import DESKTOP, PHONE, SCREENS, WHOLE
 
-WIDE = (1.4, 2.4)
-"""Least and largest ratio of width and height of a desktop's screen, with or without the frame of the browser."""
+DRAWN = (0.01, 0.03)
+"""Products of the share of flat places and the share of them that end at an edge: up to the first an image is a
+picture, from the second on a page (research/log.md, 2026-11-29 "Kinds by content")."""
 MOST_PX = 1600
 """Width above which an image is shrunk before it is looked at."""
 RUN_PX = 8
 """Pixels of equal brightness in a row that are a flat place, and pixels behind its end that may have an edge."""
 EDGE = 40
 """Least difference of brightness, 0..255, that is an edge."""
-DRAWN = 0.015
-"""Least product, in a drawn image, of the share of flat places and the share of them that end at an edge.
+SMALL_TEXT = 0.018
+"""Largest height of the lines of text on a desktop's page, divided by its width: 23 of 1280 pixels.
 
-49 of 51 web pages of FiWI have more, also as JPEG, and 2 of 151 photographs of a screen's shape (research/log.md,
-2026-11-27 "Pages told from photographs").
+Lines of pages have .006 to .011, those of phones .025 and more, from the lowest to the highest stroke.
 """
+STRIPS = 8
+"""Strips into which an image is cut from left to right, and again half a strip further, to find lines of text."""
+STROKES = 6
+"""Least edges in a row of a strip that are a part of a line of text."""
+THINNEST = 0.003
+"""Least height of a line of text, divided by the image's width."""
 
 
-def kind_of(image: NDArray[np.uint8], is_page: bool = False, n_screens: int = 0) -> str:
-    """Return the kind of an image (h, w, 3): a page has a desktop screen's shape and is drawn.
+def page_weight(image: NDArray[np.uint8]) -> float:
+    """Return how much an image (h, w, 3) is a page: 0 for a picture, 1 for a page, and in between for both.
 
     A drawn image has many flat places that end at an edge, such as the ground around letters and boxes. In
     photographs few places are flat, and most of those fade away, such as a sky.
-
-    Args:
-        image: (h, w, 3) RGB.
-        is_page: whether somebody knows that it is the picture of a page, such as the browser that took it. Then a
-            desktop's width is enough.
-        n_screens: into how many screens it is cut. Each has the shape then. 0 to decide by its size.
     """
     height, width = image.shape[:2]
-    if width < DESKTOP_PX:
-        return PICTURE
-    if is_page:
-        return PAGE
-    screens = rows_of_screens(height, n_screens or count_screens(image.shape))
-    if not WIDE[0] <= width / (screens[0].stop - screens[0].start) <= WIDE[1]:
-        return PICTURE
-    # Screen by screen, so that a long page needs little memory.
-    return PAGE if np.mean([_drawn(image[rows]) for rows in screens]) >= DRAWN else PICTURE
+    # Part by part, so that a long page needs little memory.
+    parts = np.array_split(image, max(1, height // (2 * width)))
+    drawn = float(np.mean([_drawn(_grey(part)) for part in parts]))
+    first, last = np.log(DRAWN)
+    step = float(np.clip((np.log(max(drawn, 1e-9)) - first) / (last - first), 0, 1))
+    return step * step * (3 - 2 * step)
 
 
-def _drawn(image: NDArray[np.uint8]) -> float:
-    """The smaller of `_drawn_along_rows` of the rows and of the columns of an image (h, w, 3)."""
-    grey = np.asarray(Image.fromarray(image).reduce(-(-image.shape[1] // MOST_PX)).convert("L"))
+def screen_of(image: NDArray[np.uint8], page: float) -> str:
+    """Return what a person sees at a time of an image (h, w, 3) with this `page_weight`: of SCREENS, or WHOLE.
+
+    A picture is seen as a whole. So is a page that is not higher than a screen.
+    """
+    height, width = image.shape[:2]
+    if page < 0.5 or height <= SCREENS[DESKTOP] * width:
+        return WHOLE
+    return DESKTOP if text_height(image) <= SMALL_TEXT else PHONE
+
+
+def text_height(image: NDArray[np.uint8]) -> float:
+    """Return the median height of the lines of text of an image (h, w, 3), divided by its width. 1 without text.
+
+    A line is where rows of a strip have several edges beside each other.
+    """
+    grey = _grey(image).astype(np.int16)
+    width = grey.shape[1]
+    edges = np.pad(np.abs(np.diff(grey, axis=1)) > EDGE, ((1, 1), (0, 1)))
+    bounds = [width * index // (2 * STRIPS) for index in range(2 * STRIPS)]
+    halves = np.add.reduceat(edges, bounds, axis=1, dtype=np.int32)
+    is_text = (halves[:, 1:] + halves[:, :-1]) >= STROKES
+    steps = np.diff(is_text.astype(np.int8), axis=0).T
+    heights = np.nonzero(steps == -1)[1] - np.nonzero(steps == 1)[1]  # strip by strip, from the top
+    lines = heights[heights >= max(2, THINNEST * width)]
+    return float(np.median(lines)) / width if lines.size else 1.0
+
+
+def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The brightness of an image (h, w, 3), at most MOST_PX wide."""
+    return np.asarray(Image.fromarray(image).reduce(-(-image.shape[1] // MOST_PX)).convert("L"))
+
+
+def _drawn(grey: NDArray[np.uint8]) -> float:
+    """The smaller of `_drawn_along_rows` of the rows and of the columns of an image (h, w)."""
     return min(_drawn_along_rows(grey), _drawn_along_rows(grey.T))
 
 
@@ -63,6 +96,8 @@ def _drawn_along_rows(grey: NDArray[np.uint8]) -> float:
     """The share of flat places of an image (h, w) times the share of them that end at an edge, row by row."""
     equal = np.cumsum(grey[:, 1:] == grey[:, :-1], axis=1, dtype=np.int32)
     is_flat = equal[:, RUN_PX:] - equal[:, :-RUN_PX] == RUN_PX  # the RUN_PX steps to pixel x + 1 + RUN_PX
+    if not is_flat[:, RUN_PX:].size:
+        return 0.0  # too narrow to have a flat place with an end
     ends = is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX]
     behind = [grey[:, 1 + RUN_PX + offset :][:, : ends.shape[1]] for offset in range(RUN_PX)]
     is_edge = functools.reduce(np.maximum, behind) - functools.reduce(np.minimum, behind) > EDGE

@@ -19,17 +19,17 @@ from PIL import Image
 from trainer.errors import PlaceError, UserError, check
 from trainer.io import replacing, write_array
 from trainer.machine import map_ahead, open_pool
-from trainer.network import PICTURE
+from trainer.network import PAGE, PICTURE
 from trainer.pictures import Pixels
-from trainer.prediction.heat import Map, draw_grey, tint
+from trainer.prediction.heat import draw_grey, tint
 from trainer.prediction.inputs import Input, protect
 from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, measure_regions, peak_of
-from trainer.prediction.screens import count_screens, screens_of
+from trainer.prediction.saliency_map import Map, screens_of
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.texts import printable, some
 
 if TYPE_CHECKING:
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction.predictor import Predictor, Prepared
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format with grey levels -> largest level."""
@@ -53,10 +53,12 @@ class ImageResult:
     """Reason why there is no map. Empty for a success."""
     size: tuple[int, int] | None = None
     """(h, w) of the image, pixels. None if it cannot be read."""
-    kind: str = PICTURE
-    """The kind, PICTURE or PAGE, as which the image was predicted."""
-    image_size: tuple[int, int] = (0, 0)
-    """(H, W) of the network's input, pixels."""
+    page: float = 0.0
+    """How much the image was seen as a page, 0..1."""
+    seen_as: str = ""
+    """What `Predictor.seen_as` says of it."""
+    screens: int = 1
+    """The number of screens on which the image was seen. It is 1 for all but long pages."""
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     peak_at: tuple[int, int] = (0, 0)
@@ -64,16 +66,10 @@ class ImageResult:
     focus: float = 0.0
     """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
 
-    @property
-    def screens(self) -> int:
-        """The number of screens into which the image was cut. It is 1 for all but long pages."""
-        assert self.size is not None
-        return count_screens(self.size)
-
     def __str__(self) -> str:
         """Where the attention is: the place of the peak, and `focus`."""
         (y, x), screens = self.peak_at, self.screens
-        cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
+        cut, whole = (f", seen on {screens} screens", "each screen") if screens > 1 else ("", "the image")
         return (
             f"peak at x {x}, y {y}{cut}, and {self.focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}"
         )
@@ -88,8 +84,9 @@ class ImageResult:
             "height": self.size[0],
             "width": self.size[1],
             "screens": self.screens,
-            "kind": self.kind,
-            "image_size": self.image_size,
+            "kind": PAGE if self.page >= 0.5 else PICTURE,
+            "page": self.page,
+            "seen_as": self.seen_as,
             "peak_at": self.peak_at,
             "focus": self.focus,
             "results": {name: str(path) for name, path in self.written.items()},
@@ -98,16 +95,12 @@ class ImageResult:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Prepared:
-    """An image in the form of the network's inputs. Its own pixels are no longer in memory."""
+class _Job:
+    """An image on its way from its pixels to its files."""
 
     input: Input
     paths: Paths
-    size: tuple[int, int]
-    kind: str
-    """PICTURE or PAGE."""
-    stimuli: Map
-    """Network inputs, (n, H, W, 3), values 0..255: one, or one for each screen of a long page."""
+    prepared: "Prepared"
 
 
 class Maps:
@@ -172,11 +165,9 @@ def predict_images(
         yield from map_ahead(pool, worker.finish, predicted, max_pending)
 
 
-def _predict(predictor: "Predictor", image: _Prepared | ImageResult) -> tuple[_Prepared, Map] | ImageResult:
-    """Pair an image with its predictions (n, H, W). A failure passes through."""
-    if isinstance(image, ImageResult):
-        return image
-    return image, predictor.predict_prepared(image.stimuli, image.kind)
+def _predict(predictor: "Predictor", job: _Job | ImageResult) -> tuple[_Job, dict[str, Map]] | ImageResult:
+    """Pair an image with what the network answers. A failure passes through."""
+    return job if isinstance(job, ImageResult) else (job, predictor.forward(job.prepared))
 
 
 class _Budget:
@@ -210,7 +201,7 @@ class _Worker:
         self._predictor, self._config, self._regions = predictor, config, regions
         self._budget = _Budget(PIXELS_AT_ONCE)
 
-    def prepare(self, job: tuple[Input, Paths]) -> _Prepared | ImageResult:
+    def prepare(self, job: tuple[Input, Paths]) -> _Job | ImageResult:
         """Read an image and bring it into the form of the network's inputs.
 
         A failure is returned as an `ImageResult` with its message, so that the other images go on.
@@ -221,19 +212,19 @@ class _Worker:
             for region in self._regions:
                 region.box(picture.size, image.label)
             with self._budget.reserve(picture.size[0] * picture.size[1]):
-                pixels = picture.decode()
-                kind = self._predictor.kind_of(pixels, self._config.kind, image.is_page())
-                return _Prepared(image, paths, picture.size, kind, self._predictor.prepare(pixels, 0, kind))
+                prepared = self._predictor.prepare(picture.decode(), kind=self._config.kind)
+                return _Job(image, paths, prepared)
         except UserError as error:
             return ImageResult(image, str(error))
 
-    def finish(self, job: tuple[_Prepared, Map] | ImageResult) -> ImageResult:
+    def finish(self, job: tuple[_Job, dict[str, Map]] | ImageResult) -> ImageResult:
         """Restore the map to the image's size, measure it, and write the results."""
         if isinstance(job, ImageResult):
             return job
         image, predictions = job
-        with self._budget.reserve(image.size[0] * image.size[1]):
-            restored = self._predictor.restore(predictions, image.size)
+        height, width = image.prepared.size
+        with self._budget.reserve(height * width):
+            restored = self._predictor.restore(image.prepared, predictions)
             # Decoded a second time, so that its pixels need not stay in memory until the prediction.
             is_drawn = "overlay" in image.paths
             try:
@@ -241,14 +232,16 @@ class _Worker:
             except UserError as error:
                 return ImageResult(image.input, str(error))
             measures = measure_regions(restored, self._regions)
-            peak_at, focused = peak_of(restored[screens_of(image.size)[0]]), focus(restored)
+            screens = screens_of(restored)
+            peak_at, focused = peak_of(screens[0].map), focus(restored)
             for name, path in image.paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)
                 except PlaceError as error:  # such as a name that becomes too long by what is added to it
                     return ImageResult(image.input, str(error))
-        seen_as = image.kind, self._predictor.image_sizes[image.kind]
-        return ImageResult(image.input, "", image.size, *seen_as, image.paths, measures, peak_at, focused)
+        page = image.prepared.page
+        seen = page, self._predictor.seen_as(page), len(screens)
+        return ImageResult(image.input, "", (height, width), *seen, image.paths, measures, peak_at, focused)
 
 
 def name_results(

@@ -3,17 +3,30 @@
 import os
 import pathlib
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import SettingError, check
 from trainer.network import PAGE, PICTURE, Frame, Inference, ModelFolder
-from trainer.prediction.heat import Map
-from trainer.prediction.kinds import kind_of
-from trainer.prediction.screens import count_screens, rows_of_screens
+from trainer.prediction.kinds import page_weight, screen_of
+from trainer.prediction.saliency_map import Map, SaliencyMap, Screen
+from trainer.prediction.screens import rows_of_screens
+
+
+class Prepared(NamedTuple):
+    """An image in the form of the network's inputs. Its own pixels are no longer needed."""
+
+    size: tuple[int, int]
+    """(h, w) of its map, pixels."""
+    page: float
+    """How much it is seen as a page, 0..1."""
+    screens: list[slice]
+    """Rows of the map that each screen has."""
+    inputs: dict[str, Map]
+    """Kind of images, PICTURE or PAGE or both -> the n screens, fitted into its size, (n, H, W, 3), 0..255."""
 
 
 class Predictor:
@@ -35,69 +48,130 @@ class Predictor:
         self.runtime = self._network(PICTURE).runtime
         """What computes the maps, and in which precision."""
 
-    def kind_of(
-        self, image: npt.NDArray[np.uint8], asked: str = "", is_page: bool = False, n_screens: int = 0
-    ) -> str:
-        """Return the kind as which the model predicts an image: PICTURE if it does not tell kinds apart.
+    def page_weight(self, image: npt.NDArray[np.uint8], kind: str | float = "") -> float:
+        """Return how much an image (h, w, 3) RGB is seen as a page, as `kinds.page_weight` does.
 
         Args:
             image: (h, w, 3) RGB.
-            asked: PICTURE or PAGE, if somebody asks for it. Empty to decide by the image, as `kinds.kind_of` does.
-            is_page: an argument of `kinds.kind_of`.
-            n_screens: likewise.
+            kind: PICTURE or PAGE, if somebody asks for it, or the weight of another image. Empty to decide by the
+                image.
 
         Raises:
             UserError: the model has nothing of its own for the kind that somebody asks for.
         """
-        self.check_kind(asked)
-        return asked or (kind_of(image, is_page, n_screens) if PAGE in self.image_sizes else PICTURE)
+        if isinstance(kind, float):
+            return kind
+        self.check_kind(kind)
+        return float(kind == PAGE) if kind else page_weight(image)
 
-    def check_kind(self, asked: str) -> None:
+    def check_kind(self, kind: str) -> None:
         """Raise `UserError` unless the model can predict an image as the kind that is asked for. Empty is any."""
         check(
-            asked in ("", *self.image_sizes),
-            f"the model predicts all images alike, and has no size of its own for a {asked}: leave the kind out",
+            kind in ("", *self.image_sizes),
+            f"the model predicts all images alike, and has no size of its own for a {kind}: leave the kind out",
             SettingError,
         )
 
-    def seen_as(self, kind: str) -> str:
-        """Say as which kind an image is predicted, and at which size. Empty if all are predicted alike.
+    def weights(self, page: float) -> dict[str, float]:
+        """Return kind -> its share of the map of an image with this `page_weight`, without shares of 0.
 
-        Such as `seen as a page, at 288 x 512 pixels`.
+        It is all PICTURE if the model has nothing of its own for pages.
         """
+        weights = {PICTURE: 1 - page, PAGE: page} if PAGE in self.image_sizes else {PICTURE: 1.0}
+        return {kind: weight for kind, weight in weights.items() if weight}
+
+    def seen_as(self, page: float) -> str:
+        """Say as what an image with this `page_weight` is predicted. Empty if the model predicts all alike.
+
+        Such as `seen as a page, at 288 x 512 pixels`, or `seen as 40% page, 60% picture`.
+        """
+        weights = self.weights(page)
+        if PAGE not in self.image_sizes:
+            return ""
+        if len(weights) > 1:
+            return "seen as " + ", ".join(f"{weights[kind]:.0%} {kind}" for kind in (PAGE, PICTURE))
+        (kind,) = weights
         height, width = self.image_sizes[kind]
-        return f"seen as a {kind}, at {height} x {width} pixels" if PAGE in self.image_sizes else ""
+        return f"seen as a {kind}, at {height} x {width} pixels"
 
     def prepare(
-        self, image: npt.NDArray[np.uint8], n_screens: int = 0, kind: str = PICTURE
-    ) -> npt.NDArray[np.float32]:
-        """Resize and pad each screen of an image (h, w, 3) RGB to the network's input.
+        self,
+        image: npt.NDArray[np.uint8],
+        screen: str = "",
+        kind: str | float = "",
+        like: SaliencyMap | None = None,
+    ) -> Prepared:
+        """Bring an image into the form of the network's inputs: its kind, its screens, each resized and padded.
+
+        The arguments and errors are those of `predict`.
+        """
+        if like is None:
+            height, width = image.shape[:2]
+            page = self.page_weight(image, kind)
+            rows = rows_of_screens((height, width), screen or screen_of(image, page))
+        else:
+            (height, width), page = like.shape, like.page
+            rows = [each.rows for each in like.screens]
+        scale = image.shape[0] / height
+        parts = [image[round(each.start * scale) : round(each.stop * scale)] for each in rows]
+        inputs = {
+            name: np.stack([Frame(self.image_sizes[name]).image(part) for part in parts])
+            for name in self.weights(page)
+        }
+        return Prepared((height, width), page, rows, inputs)
+
+    def forward(self, prepared: Prepared) -> dict[str, Map]:
+        """Run the network. Returns kind -> the maps (n, H, W) in [0, 1] of the n screens, still padded.
+
+        Raises:
+            UserError: a prediction is not finite.
+        """
+        return {kind: self.predict_prepared(batch, kind) for kind, batch in prepared.inputs.items()}
+
+    def restore(
+        self, prepared: Prepared, maps: Mapping[str, Map], size: Sequence[int] | None = None
+    ) -> SaliencyMap:
+        """Assemble what `forward` returned for an image to its map.
 
         Args:
-            image: (h, w, 3) RGB.
-            n_screens: into how many screens it is cut. 0 to decide by its size, as `count_screens` does.
-            kind: of `image_sizes`.
+            prepared: the image.
+            maps: kind -> (n, H, W), 0..1, of the n padded screens.
+            size: (h, w) of the map, pixels. None for the image's own.
 
         Returns:
-            (n, H, W, 3) in 0..255, with n = 1 for an image that is not cut.
+            (h, w) float32, not rounded, clipped to 0..1 because bicubic interpolation overshoots. Of several
+            screens, each has the largest value 1. A single one keeps its values.
         """
-        size = self.image_sizes[kind]
-        return np.stack([Frame(size).image(part) for part in self._cut(image, n_screens)])
+        height, width = prepared.size if size is None else size
+        scale = height / prepared.size[0]
+        weights, screens = self.weights(prepared.page), []
+        for index, rows in enumerate(prepared.screens):
+            top, bottom = round(rows.start * scale), round(rows.stop * scale)
+            seen = {kind: _restored(each[index], (bottom - top, width)) for kind, each in maps.items()}
+            mixed: Map = np.add.reduce([np.float32(weights[kind]) * each for kind, each in seen.items()])
+            if len(prepared.screens) > 1:
+                mixed /= max(float(mixed.max()), 1e-12)
+            screens.append(Screen(slice(top, bottom), mixed))
+        return SaliencyMap(screens, prepared.page)
 
     def predict(
         self,
         image: npt.NDArray[np.uint8],
-        n_screens: int = 0,
+        screen: str = "",
+        kind: str | float = "",
         size: Sequence[int] | None = None,
-        kind: str = "",
-    ) -> Map:
+        like: SaliencyMap | None = None,
+    ) -> SaliencyMap:
         """Predict the saliency map of an image, and of a long page the map of each screen alone.
 
         Args:
             image: (h, w, 3) RGB.
-            n_screens: into how many screens it is cut. 0 to decide by its size, as `count_screens` does.
+            screen: what a person sees at a time, of `screens.SCREENS`, or `screens.WHOLE`. Empty to decide by the
+                image, as `kinds.screen_of` does.
+            kind: PICTURE or PAGE, or the weight of another image. Empty to decide, as `page_weight` does.
             size: (h, w) of the map, pixels. None for the image's own.
-            kind: PICTURE or PAGE. Empty to decide by the image, as `kind_of` does.
+            like: the map of another image of the same proportions. The image is seen as that one was, with its
+                screens, and its map has that one's size. `screen` and `kind` say nothing then.
 
         Returns:
             (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.
@@ -105,14 +179,11 @@ class Predictor:
         Raises:
             UserError: the prediction is not finite, or the model has nothing of its own for the `kind`.
         """
-        kind = self.kind_of(image, kind, n_screens=n_screens)
-        maps = self.predict_prepared(self.prepare(image, n_screens, kind), kind)
-        return self.restore(maps, image.shape[:2] if size is None else size)
+        prepared = self.prepare(image, screen, kind, like)
+        return self.restore(prepared, self.forward(prepared), size)
 
     def predict_prepared(self, batch: Any, kind: str = PICTURE) -> Map:
         """Predict the maps, (n, H, W) in [0, 1], of images (n, H, W, 3), 0..255, prepared as `kind`.
-
-        The maps are still padded. `restore` brings the maps of an image to its size.
 
         Raises:
             UserError: a prediction is not finite.
@@ -126,32 +197,6 @@ class Predictor:
                     self._folder, self.image_sizes[kind], self._precision, kind, self._parallel
                 )
             return self._networks[kind]
-
-    @staticmethod
-    def restore(predictions: Map, size: Sequence[int]) -> Map:
-        """Assemble the predictions of an image's screens, and resize them to its size.
-
-        Args:
-            predictions: (n, H, W), 0..1, of the n padded screens of an image from the top.
-            size: (h, w) of the image, pixels.
-
-        Returns:
-            (h, w) float32, not rounded, clipped to 0..1 because bicubic interpolation overshoots. Of several
-            screens, each has the largest value 1, and no rows are blended. A single one keeps its values.
-        """
-        if len(predictions) == 1:
-            return _restored(predictions[0], size)
-        height, width = size
-        joined = np.empty((height, width), np.float32)
-        for rows, prediction in zip(rows_of_screens(height, len(predictions)), predictions, strict=True):
-            part = _restored(prediction, (rows.stop - rows.start, width))
-            np.divide(part, max(float(part.max()), 1e-12), out=joined[rows])
-        return joined
-
-    @staticmethod
-    def _cut(image: npt.NDArray[np.uint8], n_screens: int) -> list[npt.NDArray[np.uint8]]:
-        rows = rows_of_screens(image.shape[0], n_screens or count_screens(image.shape))
-        return [image[each] for each in rows]
 
 
 def _restored(prediction: Map, size: Sequence[int]) -> Map:

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from trainer.errors import AmbiguousError, ContentError, MismatchError, SettingError, check
 from trainer.io import read_json
-from trainer.prediction.screens import screens_of
+from trainer.prediction.saliency_map import screens_of
 from trainer.texts import printable
 
 SYNTAX = (
@@ -203,7 +203,7 @@ def focus(map: npt.NDArray[np.floating]) -> float:
     Of a long page, it is the mean over its screens. Of a large map or screen, a grid of about a million of its
     pixels is taken.
     """
-    return float(np.mean([_focus(map[rows]) for rows in screens_of(map.shape)]))
+    return float(np.mean([_focus(screen.map) for screen in screens_of(map)]))
 
 
 def _focus(map: npt.NDArray[np.floating]) -> float:
@@ -237,33 +237,37 @@ def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
 def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
     """Measure a saliency map (h, w), 0 or above, in each region, in their order.
 
-    On a map of the size of a long page, a region is measured on the one screen that has most of its rows, or
-    on the first of several that have equally many.
+    On the map of a long page, a region is measured on the one screen that has most of its rows, or on the first of
+    several that have equally many.
 
     Raises:
         UserError: a region is not inside the image.
     """
-    screens = screens_of(map.shape)
-    totals = [float(map[rows].sum(dtype=np.float64)) for rows in screens]
+    screens = screens_of(map)
+    totals = [float(screen.map.sum(dtype=np.float64)) for screen in screens]
     places, shares = [], []
     for region in regions:
         rows, columns = region.box((map.shape[0], map.shape[1]))
-        parts = [slice(max(rows.start, screen.start), min(rows.stop, screen.stop)) for screen in screens]
+        parts = [
+            slice(max(rows.start, seen.start) - seen.start, min(rows.stop, seen.stop) - seen.start)
+            for seen, _ in screens
+        ]
         index = max(range(len(screens)), key=lambda each: parts[each].stop - parts[each].start)
-        box, total = (parts[index], columns), totals[index]
-        area = map[box].size / map[screens[index]].size
+        box, total = screens[index].map[parts[index], columns], totals[index]
+        area = box.size / screens[index].map.size
         # A map that is 0 everywhere counts as evenly spread.
-        shares.append(float(map[box].sum(dtype=np.float64)) / total if total else area)
-        places.append((index, box, area))
+        shares.append(float(box.sum(dtype=np.float64)) / total if total else area)
+        places.append((index, parts[index], columns, area))
     measures = []
-    for region, (index, box, area), share in zip(regions, places, shares, strict=True):
-        inside, largest = map[box], float(map[screens[index]].max())
+    for region, (index, part, columns, area), share in zip(regions, places, shares, strict=True):
+        screen = screens[index]
+        inside, largest = screen.map[part, columns], float(screen.map.max())
         y, x = peak_of(inside)
         peak = float(inside.max()) / largest if largest else 0.0
-        at = (box[0].start + y, box[1].start + x)
+        at = (screen.rows.start + part.start + y, columns.start + x)
         rank = 1 + sum(other[0] == index and more > share for other, more in zip(places, shares, strict=True))
-        screen = index + 1 if len(screens) > 1 else None
-        measures.append(Measure(region, share, area, share / area, peak, at, rank, screen))
+        number = index + 1 if len(screens) > 1 else None
+        measures.append(Measure(region, share, area, share / area, peak, at, rank, number))
     return measures
 
 
