@@ -38,3 +38,10 @@ def sky(height=400, width=700):
     pixels = np.repeat(np.linspace(255, 150, height)[:, None], width, axis=1)
     pixels[height // 2 :] += random.normal(0, 25, (height - height // 2, width))
     return np.repeat(np.clip(pixels, 0, 255).astype(np.uint8)[..., None], 3, axis=2)
+
+
+def partly_drawn():
+    """A few words on a sky: between a picture and a page, (h, w, 3) uint8."""
+    pixels = sky(600, 700)
+    pixels[:48] = page(48, 700)
+    return pixels

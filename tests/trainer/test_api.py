@@ -68,10 +68,12 @@ def test_found_model_says_what_it_is_and_loads_when_it_predicts(narrow, folder, 
 
 def test_map_has_the_screens_and_the_size_that_are_asked_for(model):
     page = np.concatenate([example(), example()[::-1]])
-    whole = model.predict(page, 2)
-    halves = [model.predict(part) for part in np.split(page, 2)]
-    np.testing.assert_array_equal(whole, np.concatenate([half / half.max() for half in halves]))
-    assert model.predict(page, 1, (50, 60)).shape == (50, 60)
+    rows = [screen.rows for screen in model.predict(page, "desktop").screens]
+    assert rows[0].stop == round(0.625 * page.shape[1])
+    assert rows[-1].stop == len(page)
+    assert model.predict(page, "whole", size=(50, 60)).shape == (50, 60)
+    with refused(api.SettingError, "tablet", "desktop"):
+        model.predict(page, "tablet")
 
 
 def test_every_name_is_in_the_table_of_the_guide():

@@ -1,6 +1,6 @@
 """What kind of image a network sees, since a model may predict each kind at its own size.
 
-Two things are read from the pixels, and neither depends on the size or the shape of the image:
+Two things are read from the pixels, and neither depends on the shape of the image:
 
 - How much it is a page. A page is drawn, and photographs are not. Charts and posters on a flat ground are pages.
 - How large its text is. On a page of a desktop, text is small against the page's width. On a phone it is not.
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer.prediction.screens import DESKTOP, PHONE, SCREENS, WHOLE
+from trainer.prediction.screens import DESKTOP, DESKTOP_PX, PHONE, SCREENS, WHOLE
 
 DRAWN = (0.01, 0.03)
 """Products of the share of flat places and the share of them that end at an edge: up to the first an image is a
@@ -62,7 +62,7 @@ def screen_of(image: NDArray[np.uint8], page: float) -> str:
     height, width = image.shape[:2]
     if page < 0.5 or height <= SCREENS[DESKTOP] * width:
         return WHOLE
-    return DESKTOP if text_height(image) <= SMALL_TEXT else PHONE
+    return DESKTOP if width >= DESKTOP_PX and text_height(image) <= SMALL_TEXT else PHONE
 
 
 def text_height(image: NDArray[np.uint8]) -> float:

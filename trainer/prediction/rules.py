@@ -4,7 +4,7 @@ from typing import Any
 
 from trainer.prediction import kinds
 from trainer.prediction.heat import CHANGE, DIMMED, HEAT, OPACITY
-from trainer.prediction.screens import NARROWEST_PX, SCREENS
+from trainer.prediction.screens import DESKTOP_PX, NARROWEST_PX, SCREENS
 
 
 def drawing_rules() -> dict[str, Any]:
@@ -12,8 +12,8 @@ def drawing_rules() -> dict[str, Any]:
 
     Returns:
         - `screens`: kind of screen -> its height, divided by its width
-        - `narrowest_px`: least width of a page, as in `trainer.prediction.screens`
-        - `kinds`: the numbers of `trainer.prediction.kinds`
+        - `narrowest_px`, `desktop_px`: least widths, as in `trainer.prediction.screens`
+        - `content`: the numbers of `trainer.prediction.kinds`
         - `heat`, `change`: 256 colours each, such as `"#000004"`
         - `change_limit`: difference of two maps, each divided by its mean, that gets the last colour
         - `opacity`, `dimmed`: as in `trainer.prediction.heat`
@@ -21,7 +21,8 @@ def drawing_rules() -> dict[str, Any]:
     return {
         "screens": SCREENS,
         "narrowest_px": NARROWEST_PX,
-        "kinds": {
+        "desktop_px": DESKTOP_PX,
+        "content": {
             "drawn": kinds.DRAWN,
             "most_px": kinds.MOST_PX,
             "run_px": kinds.RUN_PX,

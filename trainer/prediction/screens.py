@@ -10,6 +10,8 @@ from collections.abc import Sequence
 WHOLE, DESKTOP, PHONE = "whole", "desktop", "phone"
 SCREENS = {DESKTOP: 0.625, PHONE: 2.4}
 """Kind of screen -> its height, divided by its width. A phone's is that of the longest phones."""
+DESKTOP_PX = 640
+"""Least width of a page that may be a desktop's: half of its screen's."""
 NARROWEST_PX = 320
 """Width of the narrowest phones. A narrower image is no page: it is whole, such as a tall banner."""
 

@@ -8,7 +8,7 @@ from tests.trainer import predictable
 from trainer.prediction.floors import floor_of, painted_over
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, measure_regions
-from trainer.prediction.screens import screens_of
+from trainer.prediction.screens import rows_of_screens
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -43,20 +43,22 @@ def test_the_median_of_an_even_number_is_the_lower_one_and_a_whole_image_has_no_
 def test_a_floor_is_the_share_after_painting(predictor, text):
     pixels = image(3, 1, 60, 90)[0]
     region = Region.parse(text.replace("100%", "60"))
-    (measured,) = measure_regions(predictor.predict(pixels), [region])
+    saliency = predictor.predict(pixels)
+    (measured,) = measure_regions(saliency, [region])
     painted = painted_over(pixels, region.box(pixels.shape[:2]))
     (expected,) = measure_regions(predictor.predict(painted), [region])
-    assert floor_of(predictor, pixels, measured, "picture") == pytest.approx(expected.share, rel=1e-6)
+    assert floor_of(predictor, pixels, saliency, measured) == pytest.approx(expected.share, rel=1e-6)
 
 
 def test_on_a_long_page_the_floor_is_of_the_region_on_its_screen(predictor):
     pixels = np.concatenate([image(seed, 1, 100, 400)[0] for seed in range(14)])
-    screens = screens_of(pixels.shape)
+    screens = rows_of_screens(pixels.shape, "desktop")
     edge = screens[0].stop
     region = Region("a", 50, edge - 30, 100, 90)  # 60 rows are on the second screen
-    (measured,) = measure_regions(predictor.predict(pixels), [region])
+    saliency = predictor.predict(pixels, "desktop")
+    (measured,) = measure_regions(saliency, [region])
     assert measured.screen == 2
     alone = pixels[screens[1]]
     inside = Region("a", 50, 0, 100, 60)
     (on_screen,) = measure_regions(predictor.predict(painted_over(alone, inside.box(alone.shape[:2]))), [inside])
-    assert floor_of(predictor, pixels, measured, "picture") == pytest.approx(on_screen.share, rel=1e-6)
+    assert floor_of(predictor, pixels, saliency, measured) == pytest.approx(on_screen.share, rel=1e-6)

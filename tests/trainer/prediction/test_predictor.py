@@ -7,12 +7,21 @@ import numpy as np
 import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
-from trainer.network import preprocess
+from trainer.network import PICTURE, preprocess
 from trainer.network.preprocess import Frame
 from trainer.prediction.heat import draw_grey
-from trainer.prediction.predictor import Predictor
+from trainer.prediction.predictor import Predictor, Prepared
 
+ANY = object.__new__(Predictor)
+ANY.image_sizes = {PICTURE: (64, 80)}
+"""A predictor without a network, for what needs none."""
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
+
+
+def restored(prediction, size):
+    """The map of `size` of an image of one screen, of the network's map."""
+    seen = Prepared(size, 0.0, [slice(0, size[0])], {})
+    return ANY.restore(seen, {PICTURE: prediction[None]})
 
 
 def prediction(seed, size):
@@ -21,7 +30,7 @@ def prediction(seed, size):
 
 @pytest.mark.parametrize(("case", "original", "size"), [(k, *sizes) for k, sizes in enumerate(SIZES)])
 def test_golden_predictions_become_the_golden_maps(case, original, size):
-    levels = np.asarray(draw_grey(Predictor.restore(prediction(300 + case, size)[None], original))).astype(int)
+    levels = np.asarray(draw_grey(restored(prediction(300 + case, size), original))).astype(int)
     np.testing.assert_array_equal(levels, preprocess.restore_map(prediction(300 + case, size), original))
     golden = GOLDEN["post_{}x{}_to_{}x{}".format(*size, *original)].reshape(original)
     assert np.abs(levels - golden).max() <= 1
@@ -33,9 +42,9 @@ def test_golden_predictions_become_the_golden_maps(case, original, size):
 )
 def test_values_are_clipped_to_a_maps_range_at_any_shape(original):
     predicted = prediction(7, (64, 80))
-    restored = Predictor.restore(predicted[None], original)
-    assert restored.dtype == np.float32
-    np.testing.assert_array_equal(restored, np.clip(Frame.back(predicted, original), 0, 1))
+    found = restored(predicted, original)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.clip(Frame.back(predicted, original), 0, 1))
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="Linux alone tells the peak")
@@ -48,10 +57,10 @@ def test_values_are_clipped_to_a_maps_range_at_any_shape(original):
 )
 def test_memory_grows_with_the_image_alone(original, allowed_mb):
     predicted = prediction(7, (64, 80))
-    Predictor.restore(predicted[None], (100, 100))
+    restored(predicted, (100, 100))
     before = resident_mb("VmRSS")
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    assert Predictor.restore(predicted[None], original).shape == original
+    assert restored(predicted, original).shape == original
     assert resident_mb("VmHWM") - before < allowed_mb
 
 

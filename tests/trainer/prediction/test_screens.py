@@ -1,63 +1,91 @@
-"""A long page is predicted, measured and compared screen by screen; any other image is what it was."""
+"""A long page is predicted, measured and compared screen by screen. Any other image is what it was."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.golden.inputs import image
+from tests.kinds import page, sky
 from trainer.network.inference import Inference
 from trainer.network.preprocess import Frame
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.predictor import Predictor
+from trainer.prediction.kinds import screen_of, text_height
 from trainer.prediction.regions import Region, focus, measure_regions
-from trainer.prediction.screens import count_screens, rows_of_screens
+from trainer.prediction.saliency_map import screens_of
+from trainer.prediction.screens import DESKTOP, PHONE, WHOLE, rows_of_screens
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
-PAGE = (2000, 640)
-N_SCREENS = 5
+SIZE = (2000, 700)
+ROWS = [(0, 438), (438, 876), (876, 1314), (1314, 1752), (1562, 2000)]
+"""Of a desktop's screens on a page of this size."""
 
 
 @pytest.fixture(scope="module")
-def page():
-    return np.concatenate([image(seed, 1, 400, 640)[0] for seed in range(N_SCREENS)])
+def long_page():
+    return page(*SIZE)
+
+
+def ends(rows):
+    return [(each.start, each.stop) for each in rows]
+
+
+# === Where screens are ===
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"),
+    ("size", "screen", "expected"),
     [
-        ((800, 1280), 1),
-        ((1280, 10_000), 1),  # a panorama
-        ((3072, 1280), 1),  # a phone's screen at three pixels a point, or a portrait
-        ((3073, 1280), 4),
-        ((3840, 1360), 5),
-        ((2600, 1280), 1),
-        ((16_384, 1280), 20),
-        ((65_535, 2000), 52),
-        ((1265, 390), 1),
-        ((1266, 390), 2),
-        ((16_384, 390), 19),
-        ((600, 160), 1),  # a banner
-        ((20_000, 319), 1),
+        ((800, 1280), DESKTOP, [(0, 800)]),
+        ((801, 1280), DESKTOP, [(0, 800), (1, 801)]),
+        ((1600, 1280), DESKTOP, [(0, 800), (800, 1600)]),
+        ((1972, 1280), DESKTOP, [(0, 800), (800, 1600), (1172, 1972)]),
+        ((300, 1280), DESKTOP, [(0, 300)]),
+        ((2400, 1000), PHONE, [(0, 2400)]),
+        ((2401, 1000), PHONE, [(0, 2400), (1, 2401)]),
+        ((9000, 1280), WHOLE, [(0, 9000)]),
+        ((600, 160), PHONE, [(0, 600)]),  # a banner
+        ((1, 1), DESKTOP, [(0, 1)]),
     ],
 )
-def test_only_long_pages_are_cut(size, expected):
-    assert count_screens(size) == expected
+def test_screens_begin_at_the_top_and_the_last_one_ends_with_the_page(size, screen, expected):
+    assert ends(rows_of_screens(size, screen)) == expected
 
 
-def test_a_known_kind_of_screen_decides():
-    assert [count_screens((2600, 1280), kind) for kind in ("desktop", "phone")] == [3, 1]
-    assert [count_screens((1920, 1280), kind) for kind in ("desktop", "phone")] == [1, 1]
-    assert [count_screens((6000, 1080), kind) for kind in ("desktop", "phone")] == [9, 3]
+@pytest.mark.parametrize("height", [438, 439, 875, 876, 877, 2000])
+def test_what_is_below_a_screen_does_not_move_it(height):
+    before, after = (rows_of_screens((each, 700), DESKTOP) for each in (height, height + 300))
+    whole = [each for each in before if each.start % 438 == 0 and each.stop <= height]
+    assert set(ends(whole)) - {(0, height)} <= set(ends(after))
 
 
-@pytest.mark.parametrize(("height", "n_screens"), [(2000, 5), (3073, 4), (65_535, 52)])
-def test_screens_are_equally_high_and_cover_all_rows(height, n_screens):
-    rows = np.arange(height)
-    parts = [rows[each] for each in rows_of_screens(height, n_screens)]
-    np.testing.assert_array_equal(np.concatenate(parts), rows)
-    assert np.ptp([len(part) for part in parts]) <= 1
+@pytest.mark.parametrize(
+    ("pixels", "expected"),
+    [
+        (page(*SIZE), DESKTOP),
+        (page(438, 700), DESKTOP),
+        (page(437, 700), WHOLE),
+        (np.repeat(np.repeat(page(*SIZE), 2, axis=0), 2, axis=1), DESKTOP),  # a screen of twice the density
+        (np.repeat(np.repeat(page(400, 200), 5, axis=0), 5, axis=1), PHONE),  # its text is large
+        (page(1200, 500), PHONE),  # narrower than a desktop's page
+        (sky(2000, 700), WHOLE),
+    ],
+)
+def test_content_and_width_tell_what_is_seen_at_a_time(pixels, expected):
+    assert screen_of(pixels, 0.0 if expected == WHOLE and len(pixels) > 500 else 1.0) == expected
+    assert screen_of(pixels, 0.4) == WHOLE
+
+
+def test_the_height_of_text_is_a_share_of_the_width():
+    drawn = page(1000, 700)
+    assert 0.008 < text_height(drawn) < 0.016
+    doubled = np.repeat(np.repeat(drawn, 2, axis=0), 2, axis=1)
+    assert text_height(doubled) == pytest.approx(text_height(drawn), abs=0.002)
+    assert text_height(np.full((100, 700, 3), 255, np.uint8)) == 1
+
+
+# === Maps ===
 
 
 @pytest.mark.parametrize("size", [(64, 80), (300, 500), (480, 200), (900, 160), (90, 1000)])
@@ -65,34 +93,69 @@ def test_an_image_that_is_no_long_page_has_the_bits_of_the_network(narrow_model,
     pixels = image(3, 1, *size)[0]
     predicted = Inference(narrow_model, (64, 80))(Frame((64, 80)).image(pixels)[None])[0]
     expected = np.clip(Frame.back(predicted, size), 0, 1)
-    np.testing.assert_array_equal(predictor.predict(pixels), expected)
+    found = predictor.predict(pixels)
+    np.testing.assert_array_equal(found, expected)
+    assert ends(each.rows for each in found.screens) == [(0, size[0])]
 
 
-def test_each_screen_has_the_map_of_the_screen_alone(predictor, page):
-    whole = predictor.predict(page)
-    assert whole.shape == PAGE
-    for rows in rows_of_screens(PAGE[0], N_SCREENS):
-        alone = predictor.predict(page[rows])
-        np.testing.assert_array_equal(whole[rows], alone / alone.max())
-    small = predictor.predict(page, size=(500, 160))
-    for index in range(N_SCREENS):
-        part = small[100 * index : 100 * (index + 1)]
-        assert part.max() == 1
-        assert np.corrcoef(part.ravel(), whole[400 * index : 400 * (index + 1)][::4, ::4].ravel())[0, 1] > 0.9
+def test_each_screen_has_the_map_of_the_screen_alone(predictor, long_page):
+    whole = predictor.predict(long_page)
+    assert whole.shape == SIZE
+    assert ends(each.rows for each in whole.screens) == ROWS
+    shown = 0
+    for rows, seen in whole.screens:
+        alone = np.asarray(predictor.predict(long_page[rows], WHOLE))
+        np.testing.assert_array_equal(seen, alone / alone.max())
+        np.testing.assert_array_equal(whole[shown : rows.stop], seen[shown - rows.start :])
+        shown = rows.stop
+    small = predictor.predict(long_page, size=(500, 175))
+    for (rows, seen), (_, large) in zip(small.screens, whole.screens, strict=True):
+        assert seen.max() == 1
+        assert seen.shape == (rows.stop - rows.start, 175)
+        at = np.linspace(0, len(large) - 1, len(seen)).round().astype(int)
+        assert np.corrcoef(seen.ravel(), large[at][:, 2::4].ravel())[0, 1] > 0.9
 
 
-def test_prepared_screens_are_restored_to_the_page(predictor, page):
-    prepared = predictor.prepare(page)
-    assert prepared.shape == (N_SCREENS, 64, 80, 3)
-    restored = Predictor.restore(predictor.predict_prepared(prepared), PAGE)
-    np.testing.assert_allclose(restored, predictor.predict(page), atol=1e-4)
+def test_a_footer_changes_nothing_above_it(predictor, long_page):
+    with_footer = np.concatenate([long_page, np.full((300, 700, 3), 34, np.uint8)])
+    before, after = predictor.predict(long_page), predictor.predict(with_footer)
+    for earlier, later in zip(before.screens[:4], after.screens[:4], strict=True):
+        assert earlier.rows == later.rows
+        np.testing.assert_array_equal(earlier.map, later.map)
 
 
-def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, page):
+def test_one_row_more_moves_no_share(predictor, long_page):
+    regions = [Region("a", 30, 20, 300, 40), Region("b", 100, 300, 200, 100)]
+    for height in (437, 438, 500, 1050, 1680):  # about the shapes of a screen, 1.5 and 2.4 of the width
+        shares = [
+            [each.share for each in measure_regions(predictor.predict(long_page[:h]), regions)]
+            for h in (height, height + 1)
+        ]
+        np.testing.assert_allclose(*shares, rtol=0.1)  # where the image ends, its last row is seen
+
+
+def test_a_map_computed_from_another_is_of_one_screen(predictor, long_page):
+    whole = predictor.predict(long_page)
+    assert len(screens_of(whole)) == 5
+    for plain in (whole**2, whole[:], np.array(whole), whole.copy()):
+        (only,) = screens_of(plain)
+        assert only.map is plain
+
+
+def test_an_image_is_seen_like_another(predictor, long_page):
+    first = predictor.predict(long_page)
+    doubled = np.repeat(np.repeat(255 - long_page, 2, axis=0), 2, axis=1)
+    second = predictor.predict(doubled, like=first)
+    assert second.shape == first.shape
+    assert ends(each.rows for each in second.screens) == ROWS
+    assert second.page == first.page
+
+
+def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, long_page):
     sizes = [(40, 100), (120, 50), (64, 80)]
     pictures = [image(seed, 1, *size)[0] for seed, size in enumerate(sizes)]
-    pictures.insert(1, page)
-    pictures.insert(4, page[::-1])
+    pictures.insert(1, long_page)
+    pictures.insert(4, long_page[::-1])
     for index, pixels in enumerate(pictures):
         Image.fromarray(pixels).save(tmp_path / f"{index}.png")
     (tmp_path / "bad.png").write_bytes(b"no image")
@@ -104,37 +167,41 @@ def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, p
     for pixels, result in zip(pictures, results, strict=False):
         map_ = np.load(result.written["npy"])
         np.testing.assert_allclose(map_, predictor.predict(pixels), atol=1e-4)
-        assert result.as_json()["screens"] == (N_SCREENS if len(pixels) == PAGE[0] else 1)
+        assert result.as_json()["screens"] == (5 if len(pixels) == SIZE[0] else 1)
 
 
 # === Figures ===
 
 
-def test_a_region_is_measured_on_the_screen_that_has_most_of_it(predictor, page):
-    map_ = predictor.predict(page)
-    texts = [
-        (10, 420, 200, 300),
-        (20, 700, 300, 250),
-        (0, 1650, 640, 60),
-        (300, 1700, 300, 200),
-        (0, 0, 640, 2000),
-    ]
-    regions = [Region(str(index), *text) for index, text in enumerate(texts)]
+def test_a_region_is_measured_on_the_screen_that_has_most_of_it(predictor, long_page):
+    map_ = predictor.predict(long_page)
+    boxes = {
+        (10, 460, 200, 300): 2,
+        (20, 760, 300, 250): 3,
+        (0, 1600, 640, 60): 4,  # wholly on two screens: the upper one
+        (0, 1700, 640, 60): 5,  # wholly on the last one alone
+        (300, 1800, 300, 200): 5,
+        (0, 0, 640, 2000): 1,
+    }
+    regions = [Region(str(index), *box) for index, box in enumerate(boxes)]
     found = measure_regions(map_, regions)
-    assert [each.screen for each in found] == [2, 3, 5, 5, 1]
-    inside = [(10, 20, 200, 300), (20, 0, 300, 150), (0, 50, 640, 60), (300, 100, 300, 200), (0, 0, 640, 400)]
-    for each, box in zip(found, inside, strict=True):
-        top = 400 * (each.screen - 1)
-        (alone,) = measure_regions(map_[top : top + 400], [Region("alone", *box)])
+    assert [each.screen for each in found] == list(boxes.values())
+    for each, (x, y, width, height) in zip(found, boxes, strict=True):
+        rows, seen = map_.screens[each.screen - 1]
+        top, bottom = max(y, rows.start), min(y + height, rows.stop)
+        (alone,) = measure_regions(seen, [Region("alone", x, top - rows.start, width, bottom - top)])
         assert (each.share, each.area, each.peak) == (alone.share, alone.area, alone.peak)
-        assert each.peak_at == (alone.peak_at[0] + top, alone.peak_at[1])
-    assert found[4].share == 1
-    ranked = sorted(found[2:4], key=lambda each: -each.share)
-    assert [each.rank for each in (*ranked, found[0], found[1], found[4])] == [1, 2, 1, 1, 1]
-    assert measure_regions(map_[:400], [Region("a", 0, 0, 9, 9)])[0].screen is None
+        assert each.peak_at == (alone.peak_at[0] + rows.start, alone.peak_at[1])
+    ranked = sorted(found[3:5], key=lambda each: -each.share)
+    assert [each.rank for each in (*ranked, *found[:3], found[5])] == [1, 2, 1, 1, 1, 1]
+    assert measure_regions(map_.screens[0].map, [Region("a", 0, 0, 9, 9)])[0].screen is None
 
 
-def test_focus_is_the_mean_over_the_screens(predictor, page):
-    map_ = predictor.predict(page)
-    parts = [map_[rows] for rows in rows_of_screens(PAGE[0], N_SCREENS)]
-    assert focus(map_) == pytest.approx(np.mean([focus(part) for part in parts]))
+def test_focus_is_the_mean_over_the_screens(predictor, long_page):
+    map_ = predictor.predict(long_page)
+    assert focus(map_) == pytest.approx(np.mean([focus(each.map) for each in map_.screens]))
+
+
+def test_a_screen_that_somebody_asks_for_decides(predictor):
+    pixels = sky(2000, 700)
+    assert [len(predictor.predict(pixels, asked).screens) for asked in ("", WHOLE, DESKTOP, PHONE)] == [1, 1, 5, 2]
