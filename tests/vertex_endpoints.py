@@ -114,8 +114,8 @@ def undeploy(server, request, number):
     return operation(server, "UndeployModelResponse", {})
 
 
-@route("POST", ENDPOINT + ":rawPredict")
-def raw_predict(server, request, number):
+@route("POST", ENDPOINT + ":predict")
+def predict(server, request, number):
     """The answer of a deployed model, which are taken in turn: of 100 requests each gets its share."""
     endpoint = find(server, number)
     turn = next(server.kept("turns").setdefault(number, itertools.count())) % 100
@@ -124,7 +124,7 @@ def raw_predict(server, request, number):
         if 0 <= turn < share:
             name = re.search(r"models/(\w+)", deployed["model"])[1]
             version = _version(server, name, deployed["modelVersionId"])
-            status, content = server.state["answer"](version, json.loads(request.raw))
+            status, content = server.state["answer"](version, request.body)
             if status != 200:
                 raise ApiError(status, json.dumps(content))
             return content

@@ -1,11 +1,9 @@
 """The address of a Vertex AI Model Registry, and the container that serves its versions.
 
-The address is the value of the pipeline's parameter `registry`. The container is built from images/serving, or
-Google's until that ends.
+The address is the value of the pipeline's parameter `registry`. The container is built from images/serving.
 """
 
 import dataclasses
-import datetime
 import re
 import urllib.parse
 from typing import Any, ClassVar, Self
@@ -14,16 +12,11 @@ from lifecycle.vertex import check_api_address
 from trainer.errors import SettingError, check
 from trainer.places import BucketPlace, stored_at
 
-GOOGLES = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
-"""Google's images that serve a SavedModel. Those of TensorFlow 2.15 can load ours."""
-GOOGLES_END = datetime.date(2027, 1, 14)
-"""Google withdraws them on this day, and has none of a later TensorFlow.
-
-Source: its page "Prebuilt containers for inference and explanation".
-"""
-OWN_IMAGE = "Add ?serving=IMAGE to the registry's address, an image built from images/serving"
-HOSTS = {"europe": "europe", "asia": "asia", "australia": "asia"}
-"""First word of a location -> the nearest host of Google's images. `us` for all other locations."""
+IMAGE = "an image built from images/serving, as HOST/PATH:TAG"
+NUMBERED = "tensorflow.serving"
+"""Last part of the address of artifacts that an earlier commit has registered for TensorFlow Serving."""
+GOOGLES = "/vertex-ai/prediction/"
+"""Part of the name of Google's images, which an earlier commit has registered too."""
 SERVED_MODEL = "msinet"
 """Name of the model within images/serving, whatever its name in the registry is."""
 SERVING_PORT = 8080
@@ -47,8 +40,8 @@ class Address:
 
     Attributes:
         endpoint: Address of the API. The location's public one if empty.
-        serving: Container that serves the versions: the full name of an image built from images/serving, or `cpu`
-            or `gpu` for Google's, until `GOOGLES_END`.
+        serving: Full name of the image that serves new versions, built from images/serving. Empty only to look at
+            the versions and to change the default: `check_serving`.
         staging: `gs://` folder of the versions. `models` in the bucket of the trained model if empty.
 
     Raises `UserError` for a malformed field.
@@ -60,7 +53,7 @@ class Address:
     project: str
     location: str
     endpoint: str = ""
-    serving: str = "cpu"
+    serving: str = ""
     staging: str = ""
 
     def __post_init__(self) -> None:
@@ -69,9 +62,8 @@ class Address:
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
             check(is_valid, f"the registry's {field} is {value!r}. Write {self.SYNTAX}", SettingError)
         check(
-            self.serving in GOOGLES or "/" in self.serving,
-            f"serving is {self.serving!r}. Choose an image as HOST/PATH:TAG, or "
-            f"{' or '.join(GOOGLES)} for Google's",
+            not self.serving or "/" in self.serving,
+            f"serving is {self.serving!r}. Name {IMAGE}",
             SettingError,
         )
         check_api_address(self.endpoint)
@@ -80,7 +72,7 @@ class Address:
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Parse `vertex://PROJECT/LOCATION`. The other fields may follow as a query, such as `?serving=gpu`.
+        """Parse `vertex://PROJECT/LOCATION`. The other fields may follow as a query, such as `?serving=IMAGE`.
 
         Raises `UserError` for another syntax.
         """
@@ -99,20 +91,11 @@ class Address:
         return cls.at(registry) if registry.startswith("vertex://") else None
 
     @property
-    def is_served_by_google(self) -> bool:
-        """Whether `serving` names one of Google's containers, and not an image built from images/serving."""
-        return self.serving in GOOGLES
-
-    @property
     def container_spec(self) -> dict[str, Any]:
         """The API's description of the serving container, a `ModelContainerSpec`.
 
-        Google's needs its image alone, from a host near the location. Of any other, Vertex AI has to know the
-        routes and the port: these are the routes of TensorFlow Serving's REST API.
+        The routes are those of the V1 protocol of KServe and of TensorFlow Serving's REST API.
         """
-        if self.is_served_by_google:
-            host = HOSTS.get(re.split(r"[^a-z]", self.location)[0], "us")
-            return {"image_uri": f"{host}-docker.pkg.dev/vertex-ai/prediction/{GOOGLES[self.serving]}:latest"}
         return {
             "image_uri": self.serving,
             "predict_route": f"/v1/models/{SERVED_MODEL}:predict",
@@ -121,10 +104,23 @@ class Address:
         }
 
     def check_serving(self) -> None:
-        """Raise `UserError` if the serving container has ended: no version can be registered with it."""
+        """Raise `UserError` without a serving image: no version can be registered."""
         check(
-            not self.is_served_by_google or datetime.date.today() < GOOGLES_END,
-            f"the registry serves its versions with Google's container {GOOGLES.get(self.serving)}, which ended "
-            f"on {GOOGLES_END}. {OWN_IMAGE}",
+            bool(self.serving),
+            f"the registry vertex://{self.project}/{self.location} names no image that serves new versions. "
+            f"Add ?serving=IMAGE to its address, {IMAGE}",
             SettingError,
         )
+
+
+def folder_of(artifacts: str) -> str:
+    """The address of the version's folder in the artifacts at an address.
+
+    Example: `gs://runs/m/r/tensorflow.serving/1` for `gs://runs/m/r/tensorflow.serving`.
+    """
+    return f"{artifacts}/1" if artifacts.endswith(f"/{NUMBERED}") else artifacts
+
+
+def is_for_tensorflow(entry: Any) -> bool:
+    """Whether a version, as the API describes it, has a container of an earlier commit, with TensorFlow."""
+    return entry.artifact_uri.endswith(f"/{NUMBERED}") or GOOGLES in entry.container_spec.image_uri

@@ -1,21 +1,20 @@
 """Endpoints of Vertex AI that answer with versions of a model.
 
 An endpoint draws the version that answers a request by the shares of the traffic: no request can name one. So a
-version is first deployed to a trial, an endpoint of its own, where it has to return the map of an image that it
-had in its evaluation. Only then it is deployed where users ask (docs/adr/0020-deployed-after-a-trial.md).
+version is first deployed to a trial, an endpoint of its own, where it has to return the maps that it had in its
+evaluation (`trial.py`). Only then it is deployed where users ask (docs/adr/0020-deployed-after-a-trial.md).
 
 An endpoint to which a run has deployed a version follows the model's default: it has the label `FOLLOWS`.
 """
 
-import base64
 import dataclasses
 import datetime
-import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifecycle.registry.address import Address
+from lifecycle.registry import trial
+from lifecycle.registry.address import Address, folder_of, is_for_tensorflow
 from lifecycle.registry.versions import OWNER, label
 from lifecycle.vertex import (
     TIMEOUT_S,
@@ -26,12 +25,8 @@ from lifecycle.vertex import (
     service_address,
     service_client,
 )
-from trainer.errors import AmbiguousError, GateError, MismatchError, NotFoundError, UserError, check
+from trainer.errors import AmbiguousError, GateError, MismatchError, NotFoundError, check
 
-SHIPPED_IMAGE = pathlib.Path(__file__).with_name("trial.jpg")
-"""The image of the package with the map that is compared."""
-TOLERANCE = 2
-"""Grey levels, of 255, by which the map may differ: other kernels and another TensorFlow make one."""
 FOLLOWS, TRIAL = "default_of", "trial_of"
 """Keys of labels of endpoints. The value is the model's name."""
 MACHINE = {
@@ -46,15 +41,6 @@ DEPLOY_S = 3600.0
 """How long a deployment is waited for, which starts a machine."""
 ABANDONED = datetime.timedelta(hours=3)
 """A trial of this age belongs to a process that was killed."""
-
-
-def write_shipped_map(model: str, path: pathlib.Path) -> None:
-    """Write the map that the model in a folder predicts for `SHIPPED_IMAGE`, in 8-bit grey levels, as PNG."""
-    from trainer.pictures import read_picture
-    from trainer.prediction import Predictor, draw_grey
-
-    image = read_picture(SHIPPED_IMAGE.read_bytes(), str(SHIPPED_IMAGE))
-    draw_grey(Predictor(model, "float32").predict(image)).save(path, "PNG")
 
 
 def shares(split: Mapping[str, int], deployed: str, traffic: int) -> dict[str, int]:
@@ -113,28 +99,28 @@ class Endpoints:
         """Let an endpoint, as the API describes it, follow the default of the model."""
         self._update(endpoint.name, "labels", {**endpoint.labels, **OWNER, FOLLOWS: label(self.name)})
 
-    def move(self, endpoint: str, entry: Any, expected: bytes) -> None:
+    def move(self, endpoint: str, entry: Any, expected: trial.Maps) -> None:
         """Give a version all requests to an endpoint, and undeploy the others.
 
-        Raises `UserError` if the version does not return the map `expected` of `SHIPPED_IMAGE`, as PNG, when it is
-        tried. The endpoint then answers as before.
+        Raises `UserError` if the version does not return the `expected` maps when it is tried. The endpoint then
+        answers as before.
         """
         self.deploy(endpoint, entry, expected, traffic=100)
         for other in self._get(endpoint).deployed_models:
             if other.model_version_id != entry.version_id:
                 self._client.undeploy_model(endpoint=endpoint, deployed_model_id=other.id).result(DEPLOY_S)
 
-    def deploy(self, endpoint: str, entry: Any, expected: bytes, traffic: int) -> None:
+    def deploy(self, endpoint: str, entry: Any, expected: trial.Maps, traffic: int) -> None:
         """Let a version answer `traffic` percent of the requests to an endpoint, and the others there the rest.
 
         Args:
             endpoint: Resource name of the endpoint.
             entry: The version, as the API describes it.
-            expected: Map of `SHIPPED_IMAGE` that the version must return before it is deployed here, as PNG.
-                If it is empty, the version must return a map of the image's size.
+            expected: Maps that the version must return before it is deployed here. A map that is absent must have
+                the size of its image.
             traffic: 1 to 100. If no other version has traffic, this one gets all.
 
-        Raises `UserError` if it returns another map. The endpoint then answers as before.
+        Raises `UserError` if it returns other maps, or cannot be tried. The endpoint then answers as before.
         """
         found = self._get(endpoint)
         deployed = _deployed(found, entry)
@@ -151,16 +137,23 @@ class Endpoints:
 
     # === The trial ===
 
-    def _try(self, entry: Any, machines: Mapping[str, Any], expected: bytes) -> None:
-        """Raise `UserError` unless the version returns the expected map at an endpoint of its own."""
+    def _try(self, entry: Any, machines: Mapping[str, Any], expected: trial.Maps) -> None:
+        """Raise `UserError` unless the version returns the expected maps at an endpoint of its own."""
+        check(
+            not is_for_tensorflow(entry),
+            f"version {entry.version_id} of model {self.name!r} was registered by an earlier commit for "
+            f"TensorFlow ({entry.container_spec.image_uri}), so it cannot be asked. Choose another one, or upload "
+            f"{folder_of(entry.artifact_uri)} as a version with an image built from images/serving",
+            MismatchError,
+        )
         for abandoned in self._list():
             if abandoned.labels.get(TRIAL) == label(self.name) and _age(abandoned) > ABANDONED:
                 self._remove(abandoned.name)
         title = f"{self.name}-{entry.version_id}-trial"
-        trial = {"display_name": title, "labels": {**OWNER, TRIAL: label(self.name)}}
+        described = {"display_name": title, "labels": {**OWNER, TRIAL: label(self.name)}}
         _tell(f"trying version {entry.version_id} at an endpoint of its own, {title}, which takes minutes")
         parent = parent_of(self.region)
-        created = self._client.create_endpoint(parent=parent, endpoint=trial).result(DEPLOY_S)
+        created = self._client.create_endpoint(parent=parent, endpoint=described).result(DEPLOY_S)
         try:
             one = {"min_replica_count": 1, "max_replica_count": 1}
             resources = {"machine_spec": machines["dedicated_resources"]["machine_spec"], **one}
@@ -168,27 +161,22 @@ class Endpoints:
             answer = retried(lambda: self._ask(created.name))
         finally:
             self._remove(created.name)
-        if complaint := _complaint(answer, expected):
+        if complaint := trial.complaint(answer, expected):
             raise GateError(
                 f"version {entry.version_id} of model {self.name!r} does not answer as in its evaluation: "
                 f"{complaint}. It was not deployed, and the endpoint is as before"
             )
 
-    def _ask(self, endpoint: str) -> bytes:
-        """The map that an endpoint returns of `SHIPPED_IMAGE`. Empty if it returns something else."""
+    def _ask(self, endpoint: str) -> trial.Maps:
+        """The maps that an endpoint returns of the images of the trial. Empty if it returns something else."""
         from google.api_core import exceptions
 
-        # As google-cloud-aiplatform does it: the client of the API would wrap the body into another JSON.
         host = service_address(self.region, f"{self.region.location}-aiplatform")
-        image = base64.b64encode(SHIPPED_IMAGE.read_bytes()).decode()
-        body = {"signature_name": "serve_bytes", "instances": [{"b64": image}]}
-        reply = api_session(self.region).post(f"{host}/v1/{endpoint}:rawPredict", json=body, timeout=TIMEOUT_S)
+        url = f"{host}/v1/{endpoint}:predict"
+        reply = api_session(self.region).post(url, json=trial.request(), timeout=TIMEOUT_S)
         if not reply.ok:
             raise exceptions.from_http_response(reply)  # type: ignore[no-untyped-call]
-        try:
-            return base64.b64decode(reply.json()["predictions"][0]["b64"])
-        except (ValueError, LookupError, TypeError):
-            return b""
+        return trial.maps_of(reply.json())
 
     def _remove(self, endpoint: str) -> None:
         """Remove a trial. A failure is not worth a failed deployment. The next one tries again."""
@@ -254,24 +242,6 @@ def _shown(endpoint: Any) -> str:
 def _age(endpoint: Any) -> datetime.timedelta:
     age: datetime.timedelta = datetime.datetime.now(datetime.UTC) - endpoint.create_time
     return age
-
-
-def _complaint(answer: bytes, expected: bytes) -> str:
-    """What is wrong with a map that was returned, such as `it returned no map`. Empty if nothing is.
-
-    Both maps are PNGs.
-    """
-    from trainer.pictures import read_picture
-
-    try:
-        found = read_picture(answer, "the map").astype(int)
-    except UserError:
-        return "it returned no map"
-    known = read_picture(expected or SHIPPED_IMAGE.read_bytes(), SHIPPED_IMAGE.name).astype(int)
-    if found.shape != known.shape:
-        return f"its map has {found.shape[:2]} pixels, not {known.shape[:2]}"
-    difference = int(abs(found - known).max()) if expected else 0
-    return f"its map of {SHIPPED_IMAGE.name} differs by {difference} grey levels" if difference > TOLERANCE else ""
 
 
 def _tell(line: str) -> None:

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 from lifecycle.registry.address import Address
 from lifecycle.registry.decisions import folder_of
-from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
+from lifecycle.registry.trial import write_shipped_maps
 from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.vertex import VertexRegion, parent_of
 from trainer.data import Manifest, PreparedData
 from trainer.errors import NotFoundError, SettingError, check
-from trainer.evaluation import SHIPPED_MAP, EvaluateConfig, Evaluation, Lineage
+from trainer.evaluation import EvaluateConfig, Evaluation, Lineage
 from trainer.machine import code_version
 from trainer.models import DEFAULT, PRETRAINED, PRETRAINED_VERSION, REGISTRY, Provenance, find_model, number_of
 from trainer.network import ModelFolder
@@ -237,7 +237,7 @@ def evaluate_candidate(
     if run and not evaluation.decided:
         registry.undecided(name, look)
     if Address.found(location):
-        write_shipped_map(model, pathlib.Path(output, SHIPPED_MAP))
+        write_shipped_maps(model, pathlib.Path(output))
     return evaluation, compared_with
 
 

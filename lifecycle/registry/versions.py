@@ -310,13 +310,17 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
 # === On Cloud Storage ===
 
 
-def copy_version(version: BucketPlace, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path]) -> None:
-    """Copy a SavedModel, and the files of `assets.extra/` by name, to the folder of a version.
+def copy_version(
+    version: BucketPlace, saved_model: pathlib.Path | None, extras: Mapping[str, pathlib.Path]
+) -> None:
+    """Copy a SavedModel, if any, and the files of `assets.extra/` by name, to the folder of a version.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
     """
-    paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
-    files = {path.relative_to(saved_model).as_posix(): path for path in paths}
+    files = {}
+    if saved_model:
+        paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
+        files = {path.relative_to(saved_model).as_posix(): path for path in paths}
     files |= {f"{ASSETS_EXTRA}/{name}": path for name, path in extras.items()}
     for name in sorted(files, key=lambda name: name == GRAPH):
         version.upload(name, files[name])

@@ -3,14 +3,13 @@
 A model is the only Vertex AI resource with its display name, and has our label. Its versions are kept in folders
 of our own, laid out as in a local registry, from which the next run evaluates the default:
 
-<artifacts>/1/                 a SavedModel
-<artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
+<root>/<name>/<run>/                 a SavedModel
+<root>/<name>/<run>/assets.extra/    the same model as the trainer reads it, and `version.json`
 
 Beside them, `defaults.json` and `decisions.json` are as in a local registry.
 
-The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
-TensorFlow Serving takes nothing but a folder of numbered ones. Google's container wants the SavedModel itself: for
-it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
+The folder of a version is what the container that serves it is given. It loads the model from `assets.extra/`.
+An earlier commit gave its container <root>/<name>/<run>/tensorflow.serving, where `1` is the version's folder.
 
 `pretrained`, version 0, is no version of Vertex AI. As long as it is the default, the version with Vertex AI's own
 alias `default` has the alias UNPROMOTED too. Endpoints that follow the default answer with a version that is
@@ -31,11 +30,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from lifecycle.registry import decisions
-from lifecycle.registry.address import Address
-from lifecycle.registry.endpoint import Endpoints, write_shipped_map
+from lifecycle.registry.address import NUMBERED, Address, folder_of, is_for_tensorflow
+from lifecycle.registry.endpoint import Endpoints
 from lifecycle.registry.state_files import LedgerEntry, read_in_bucket, update_in_bucket
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
-from lifecycle.registry.version_zero import exported_pretrained
+from lifecycle.registry.trial import Maps, write_shipped_maps
 from lifecycle.registry.versions import (
     OWNER,
     READERS,
@@ -57,7 +56,8 @@ from lifecycle.registry.versions import (
 )
 from lifecycle.vertex import TIMEOUT_S, brief_error, parent_of, reported_errors, retried, service_client
 from trainer.errors import AmbiguousError, MismatchError, NotFoundError, SettingError, UserError, check
-from trainer.evaluation import SHIPPED_MAP, VersionRecord
+from trainer.evaluation import SHIPPED_MAPS, VersionRecord
+from trainer.io import folder_for_now
 from trainer.models import CHALLENGER, DEFAULT, PRETRAINED, PRETRAINED_VERSION, Provenance, find_model
 from trainer.network import ASSETS_EXTRA, ModelFolder
 from trainer.places import BucketPlace, ChangedObjectError, stored_at
@@ -73,8 +73,6 @@ ABANDONED_S = 900.0
 """How long to wait for a process that has the lock. One that works gives it back sooner, see UPLOAD_S."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
-NUMBERED = "tensorflow.serving"
-"""Last part of the address of artifacts with a numbered folder. No run's label is like it, since it has a dot."""
 RUN_LABEL = "run"
 """Key of the label that says which run has made a version."""
 UNPROMOTED = "unpromoted"
@@ -152,8 +150,7 @@ class VertexRegistry(Address):
         facts = VersionRecord.of(record)
         run = label(facts.lineage.run)
         root = root_of(model, self.staging).join(name)
-        uri = self._uri(f"{root}/{run}")
-        version_dir = root.with_text(_address_of(uri))
+        version_dir = root.join(run)
         with reported_errors():
             entries = retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
@@ -163,7 +160,7 @@ class VertexRegistry(Address):
                 version_dir.upload(RECORD, record_bytes(record))
                 # Two runs that end together would each find no model and make one, or no new default and be it.
                 with locked_object(root, LOCK):
-                    entry = self._upload(name, uri, facts, promote, compared_with)
+                    entry = self._upload(name, str(version_dir), facts, promote, compared_with)
             self._attach(entry, facts)
         number, alias = int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
         if alias == DEFAULT:
@@ -270,32 +267,27 @@ class VertexRegistry(Address):
         if following:
             entry = _numbered(entries, version) if version else self._shipped(name, entries)
             for endpoint in following:
-                endpoints.move(endpoint.name, entry, _expected_map(entry))
+                endpoints.move(endpoint.name, entry, _expected_maps(entry))
         return bool(following)
 
     def _shipped(self, name: str, entries: list[Any]) -> Any:
         """The entry of `pretrained` for endpoints. It is uploaded if it is not there.
 
-        Its SavedModel and its SHIPPED_MAP are kept beside the folders of the other versions.
+        Its files and its SHIPPED_MAPS are kept beside the folders of the other versions.
         """
         source = find_model(PRETRAINED)
         weights = label(ModelFolder(source).config()["weights_sha256"][:12])
         for entry in entries:
-            if entry.labels.get(SHIPPED) == weights:
+            if entry.labels.get(SHIPPED) == weights and not is_for_tensorflow(entry):
                 return entry
         self.check_serving()
-        model = exported_pretrained()
-        shipped_map = model.path / SHIPPED_MAP
-        write_shipped_map(str(source), shipped_map)
-        uri = self._uri(f"{_home(entries)}/{PRETRAINED}-{weights}")
-        copy_version(BucketPlace(_address_of(uri)).connected(), model.saved_model, {SHIPPED_MAP: shipped_map})
+        files = {name: source / name for name in ModelFolder.among([path.name for path in source.iterdir()])}
+        maps = write_shipped_maps(str(source), folder_for_now())
+        uri = f"{_home(entries)}/{PRETRAINED}-{weights}"
+        copy_version(BucketPlace(uri).connected(), None, files | maps)
         about = f"{PRETRAINED}, the model that comes with the package: version 0, for endpoints."
         fields = {"version_description": about, "labels": {SHIPPED: weights, **OWNER}}
         return self._send(name, uri, entries, fields)
-
-    def _uri(self, folder: str) -> str:
-        """The address of the artifacts in a version's folder."""
-        return folder if self.is_served_by_google else f"{folder}/{NUMBERED}"
 
     def check_endpoint(self, name: str, endpoint: str) -> Any:
         """The endpoint of this name or ID. Raises `UserError` unless it exists and has no model but `name`."""
@@ -318,7 +310,7 @@ class VertexRegistry(Address):
         with reported_errors():
             entries = retried(lambda: self._entries(name))
             entry = _numbered(entries, version)
-            Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
+            Endpoints(self, name).deploy(followed, entry, _expected_maps(entry), traffic)
 
     def resource_of(self, name: str, number: int) -> tuple[str, str]:
         """The address and the resource name of a version. See `Registry.resource_of`.
@@ -507,16 +499,8 @@ def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
 
 
 def _address(entry: Any) -> str:
-    """Address of the version's SavedModel."""
-    return _address_of(entry.artifact_uri)
-
-
-def _address_of(uri: str) -> str:
-    """The address of the SavedModel in the artifacts at `uri`.
-
-    Example: `gs://runs/m/r/tensorflow.serving/1` for `gs://runs/m/r/tensorflow.serving`.
-    """
-    return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
+    """Address of the version's folder."""
+    return folder_of(entry.artifact_uri)
 
 
 def _record(entry: Any, near: BucketPlace | None = None) -> dict[str, Any]:
@@ -537,10 +521,12 @@ def _folder(entry: Any, near: BucketPlace | None = None) -> BucketPlace | None:
     return near.with_text(str(place)) if near else place
 
 
-def _expected_map(entry: Any) -> bytes:
-    """The version's SHIPPED_MAP. Empty for one that was registered without it."""
-    version_dir = _folder(entry)
-    return (version_dir and version_dir.content(f"{ASSETS_EXTRA}/{SHIPPED_MAP}")) or b""
+def _expected_maps(entry: Any) -> Maps:
+    """The version's SHIPPED_MAPS. One with which it was not registered is absent."""
+    if not (version_dir := _folder(entry)):
+        return {}
+    found = {name: version_dir.content(f"{ASSETS_EXTRA}/{name}") for name in SHIPPED_MAPS}
+    return {name: content for name, content in found.items() if content}
 
 
 # === Labels and description ===

@@ -148,7 +148,7 @@ class PlannedRun:
         own = [self.image_pattern.format(kind) for kind in kinds] if self.image_pattern else []
         registry = str(self.values.get("registry", ""))
         served = Address.found(registry)
-        serving = [served.serving] if served and not served.is_served_by_google else []
+        serving = [served.serving] if served and served.serving else []
         return list(dict.fromkeys((*own, *serving)))
 
     @property

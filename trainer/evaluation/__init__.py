@@ -3,7 +3,7 @@
 from trainer.doors import opened
 
 __all__ = [
-    "SHIPPED_MAP",  # the file of the map that an endpoint must return
+    "SHIPPED_MAPS",  # the files of the maps that an endpoint must return
     "CeilingScores",  # how well people predict each other on a dataset
     "Compared",  # new data beside a model's data, image by image
     "Comparison",  # models compared on all datasets that they share

@@ -2,7 +2,7 @@ from .compare import Comparison as Comparison
 from .data_check import Finding as Finding, ask_about as ask_about
 from .evaluate import evaluate_models as evaluate_models
 from .evaluation import (
-    SHIPPED_MAP as SHIPPED_MAP,
+    SHIPPED_MAPS as SHIPPED_MAPS,
     CeilingScores as CeilingScores,
     Ending as Ending,
     Evaluation as Evaluation,

@@ -21,8 +21,9 @@ from trainer.texts import some
 
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
-SHIPPED_MAP = "shipped_map.png"
-"""The candidate's map of an image of the package, which an endpoint must return. Absent without an endpoint."""
+SHIPPED_MAPS = ("shipped_map.png", "shipped_page_map.png")
+"""The candidate's maps of a photograph and of a web page of the package, which an endpoint must return. Absent
+unless the registry is on Vertex AI."""
 KNOWN = "known_images.zip"
 """The images that decided, with their recordings, for the next candidate (`trainer.evaluation.known`)."""
 RECORDED = "recorded.csv"
@@ -387,7 +388,7 @@ class Evaluation:
     def kept_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
         """The files of an evaluation that a version keeps: name -> path. They let two versions be compared."""
         always = {name: folder / name for name in (EVALUATION, PER_IMAGE)}
-        others = {name: folder / name for name in (LEFT_OUT, SHIPPED_MAP, KNOWN, RECORDED)}
+        others = {name: folder / name for name in (LEFT_OUT, *SHIPPED_MAPS, KNOWN, RECORDED)}
         return always | {name: path for name, path in others.items() if path.exists()}
 
     @classmethod

@@ -4,19 +4,20 @@ import base64
 import collections
 import datetime
 import io
+import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from lifecycle.registry import endpoint as endpoints
+from lifecycle.registry import endpoint as endpoints, trial
 from lifecycle.registry.register import check_shared, open_registry
 from lifecycle.runs.settled import validate_values
 from pipeline.__main__ import main
 from tests import vertex_endpoints
 from tests.lifecycle.registry.test_contract import record
 from tests.refusals import refused
-from tests.vertex import DROP, LOCATION, PROJECT
+from tests.vertex import DROP, LOCATION, PROJECT, SERVING
 from trainer.errors import (
     AmbiguousError,
     GateError,
@@ -26,20 +27,29 @@ from trainer.errors import (
     UnreachableError,
     UserError,
 )
-from trainer.evaluation.evaluation import SHIPPED_MAP
+from trainer.evaluation.evaluation import SHIPPED_MAPS
 from trainer.models.model_names import DEFAULT
 from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 
+GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 GRAPH = f"{model_folder.SAVED_MODEL}/saved_model.pb"
 
 
-def png(level, size=None):
-    """A map of one grey level, of the size of the image that is asked for."""
-    with Image.open(endpoints.SHIPPED_IMAGE) as image:
-        height, width = size or image.size[::-1]
-    content = io.BytesIO()
-    Image.fromarray(np.full((height, width), level, np.uint8)).save(content, "PNG")
-    return content.getvalue()
+def maps(level, page=None, size=None):
+    """The maps of one grey level each, of the sizes of the images that are asked for, or of another one."""
+    found = {}
+    for (name, image), grey in zip(trial.IMAGES.items(), (level, level if page is None else page), strict=True):
+        with Image.open(image) as opened:
+            height, width = size or opened.size[::-1]
+        content = io.BytesIO()
+        Image.fromarray(np.full((height, width), grey, np.uint8)).save(content, "PNG")
+        found[name] = content.getvalue()
+    return found
+
+
+def predictions(found):
+    return {"predictions": [{"b64": base64.b64encode(content).decode()} for content in found.values()]}
 
 
 @pytest.fixture
@@ -49,14 +59,12 @@ def registry(address):
 
 @pytest.fixture
 def endpoint(vertex, bucket):
-    """An empty endpoint `maps`. In place of its container, the bytes of a version's graph are its map."""
+    """An empty endpoint `maps`. In place of its container, a version's graph has its answer."""
 
     def answer(version, body):
-        assert body["signature_name"] == "serve_bytes"
-        assert base64.b64decode(body["instances"][0]["b64"]) == endpoints.SHIPPED_IMAGE.read_bytes()
+        assert body == trial.request()
         path = version["artifactUri"].removeprefix(f"gs://{bucket.name}/")
-        graph = bucket.blob(f"{path}/1/saved_model.pb").download_as_bytes()
-        return 200, {"predictions": [{"b64": base64.b64encode(graph).decode()}]}
+        return 200, json.loads(bucket.blob(f"{path}/saved_model.pb").download_as_bytes())
 
     vertex.state["answer"] = answer
     return vertex_endpoints.add(vertex, "maps", labels={"team": "vision"})
@@ -64,16 +72,16 @@ def endpoint(vertex, bucket):
 
 @pytest.fixture
 def add(registry, model, tmp_path):
-    """Registers the default of the next number, whose map is of the level 10 times the number."""
+    """Registers the default of the next number, whose maps are of the level 10 times the number."""
 
-    def add(number, map=None, expected=None):
-        (model / GRAPH).write_bytes(png(10 * number) if map is None else map)
+    def add(number, answer=None, expected=None):
+        (model / GRAPH).write_text(json.dumps(answer or predictions(maps(10 * number))))
         evaluation = tmp_path / f"evaluation-{number}"
         evaluation.mkdir()
         for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
             (evaluation / name).write_text(name)
-        if expected != b"":
-            (evaluation / SHIPPED_MAP).write_bytes(expected or png(10 * number))
+        for name, content in (maps(10 * number) if expected is None else expected).items():
+            (evaluation / name).write_bytes(content)
         run = record(f"msinet-{number}")
         assert registry.add("msinet", model, run, True, number - 1, evaluation) == (number, DEFAULT)
 
@@ -111,9 +119,9 @@ def test_first_version_answers_all_requests_and_the_second_its_share(vertex, reg
     registry.deploy("msinet", 2, "maps", 10)
     assert answering(vertex, endpoint) == {1: 90, 2: 10}
     assert endpoint["deployedModels"][1]["dedicatedResources"]["maxReplicaCount"] == 3
+    asked = [endpoints.Endpoints(registry, "msinet")._ask(endpoint["name"]) for _ in range(100)]
     answers = collections.Counter(
-        np.asarray(Image.open(io.BytesIO(endpoints.Endpoints(registry, "msinet")._ask(endpoint["name"]))))[0, 0]
-        for _ in range(100)
+        np.asarray(Image.open(io.BytesIO(found[SHIPPED_MAPS[0]])))[0, 0] for found in asked
     )
     assert answers == {10: 90, 20: 10}
     assert titles(vertex) == ["maps"]
@@ -138,21 +146,25 @@ def test_endpoint_answers_with_pretrained_which_is_uploaded_once(
 ):
     answer = vertex.state["answer"]
 
+    def uploaded(version, name):
+        path = version["artifactUri"].removeprefix(f"gs://{bucket.name}/")
+        return bucket.blob(f"{path}/assets.extra/{name}").download_as_bytes()
+
     def answer_of_either(version, body):
-        """The container of `pretrained` returns its map, as the others return that of their graph."""
+        """The container of `pretrained` returns its own maps, as the others return those of their graph."""
         if "pretrained" not in version["labels"]:
             return answer(version, body)
-        path = version["artifactUri"].removeprefix(f"gs://{bucket.name}/")
-        own = bucket.blob(f"{path}/1/assets.extra/{SHIPPED_MAP}").download_as_bytes()
-        return 200, {"predictions": [{"b64": base64.b64encode(own).decode()}]}
+        return 200, predictions({name: uploaded(version, name) for name in SHIPPED_MAPS})
 
     vertex.state["answer"] = answer_of_either
     add(1)
     command("promote", "--endpoint", "maps")
     command("set-default", "0")
     assert answering(vertex, endpoint) == {2: 100}
-    uploaded = vertex.kept("models")["4000"]["versions"]["2"]["artifactUri"]
-    assert bucket.blob(f"{uploaded.removeprefix(f'gs://{bucket.name}/')}/1/saved_model.pb").exists()
+    version = vertex.kept("models")["4000"]["versions"]["2"]
+    shipped = ModelFolder.pretrained()
+    for path in (shipped.config_file, shipped.weights):
+        assert uploaded(version, path.name) == path.read_bytes()
     # It is none of the registry's versions.
     assert [version.number for version in registry.versions("msinet")] == [1]
     assert (registry.aliases("msinet"), registry.default("msinet")) == ({}, None)
@@ -184,14 +196,20 @@ def test_default_and_endpoint_go_back_together(vertex, registry, endpoint, add, 
 
 @pytest.mark.parametrize(
     ("answer", "complaint"),
-    [(png(23), "differs by 3 grey levels"), (png(20, (9, 9)), "(9, 9)"), (b"", "no map")],
+    [
+        (predictions(maps(24)), "trial.jpg differs by 4 grey levels"),
+        (predictions(maps(20, page=99)), "trial.png differs by 79 grey levels"),
+        (predictions(maps(20, size=(9, 9))), "(9, 9)"),
+        ({"predictions": [{"b64": ""}, {"b64": ""}]}, "no map"),
+        ({"predictions": [{"b64": "AA=="}]}, "no map"),
+    ],
 )
 def test_version_with_another_map_leaves_the_one_before_answering(
     vertex, registry, endpoint, add, command, answer, complaint
 ):
     add(1)
     registry.deploy("msinet", 1, "maps", 10)
-    add(2, answer, png(20))
+    add(2, answer)
     with refused(GateError, "version 2", "msinet", complaint):
         registry.deploy("msinet", 2, "maps", 10)
     assert (answering(vertex, endpoint), deployed(endpoint)) == ({1: 100}, [1])
@@ -203,15 +221,48 @@ def test_version_with_another_map_leaves_the_one_before_answering(
     assert (answering(vertex, endpoint), titles(vertex)) == ({1: 100}, ["maps"])
 
 
-def test_map_may_differ_by_rounding_and_must_have_the_images_size_if_none_is_known(registry, endpoint, add):
-    add(1, png(12))
+def test_maps_may_differ_by_rounding_and_must_have_the_images_size_if_none_is_known(registry, endpoint, add):
+    add(1, predictions(maps(13, page=7)))
     registry.deploy("msinet", 1, "maps", 10)
-    add(2, png(50), b"")
+    add(2, predictions(maps(50)), {})
     registry.deploy("msinet", 2, "maps", 100)
     assert deployed(endpoint) == [1, 2]
-    add(3, png(50, (9, 9)), b"")
+    add(3, predictions(maps(50, size=(9, 9))), {})
     with refused(GateError, "version 3", "(9, 9)"):
         registry.deploy("msinet", 3, "maps", 10)
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["of-google", "of-a-numbered-folder"])
+def test_version_of_an_earlier_commit_goes_on_answering_but_cannot_be_tried(
+    vertex, registry, endpoint, add, command, bucket, folder
+):
+    add(1)
+    registry.deploy("msinet", 1, "maps", 10)
+    add(2)
+    registry.deploy("msinet", 2, "maps", 10)
+    for version in vertex.kept("models")["4000"]["versions"].values():
+        earlier = version["artifactUri"]
+        if folder:
+            path = earlier.removeprefix(f"gs://{bucket.name}/")
+            for blob in list(bucket.list_blobs(prefix=f"{path}/")):
+                bucket.rename_blob(blob, blob.name.replace(path, f"{path}/tensorflow.serving/1", 1))
+            version["artifactUri"] = f"{earlier}/tensorflow.serving"
+        else:
+            version["containerSpec"] = {"imageUri": GOOGLES}
+    assert [each.record["lineage"]["run"] for each in registry.versions("msinet")] == ["msinet-1", "msinet-2"]
+    assert registry.default("msinet").number == 2
+    command("set-default", "1")
+    assert (answering(vertex, endpoint), deployed(endpoint)) == ({1: 100}, [1])
+    shown = f"{earlier}/tensorflow.serving/1" if folder else GOOGLES
+    with refused(MismatchError, "version 2", "msinet", shown):
+        command("set-default", "2")
+    assert (answering(vertex, endpoint), titles(vertex)) == ({1: 100}, ["maps"])
+    # Its folder becomes a version that can be tried, in our container.
+    again = {**vertex.kept("models")["4000"]["versions"]["2"], "versionId": "3", "versionAliases": []}
+    again |= {"artifactUri": registry.versions("msinet")[1].address, "containerSpec": {"imageUri": SERVING}}
+    vertex.kept("models")["4000"]["versions"]["3"] = again
+    command("set-default", "3")
+    assert answering(vertex, endpoint) == {3: 100}
 
 
 @pytest.mark.parametrize("request_number", [1, 2])

@@ -1,11 +1,9 @@
-import datetime
 import pathlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lifecycle.registry import address as addresses
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.vertex_registry import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
@@ -19,7 +17,6 @@ from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.places import buckets
 from trainer.places.bucket_place import BucketPlace
 
-GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 ADDRESS = f"vertex://{PROJECT}/{LOCATION}"
 LABELS = {
     "managed_by": "msinet-pipelines",
@@ -55,7 +52,7 @@ def test_first_version_is_uploaded_without_a_parent_and_the_next_one_below_it(ve
     assert request.body == {
         "model": {
             "displayName": "msinet",
-            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1/tensorflow.serving",
+            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1",
             "containerSpec": {
                 "imageUri": SERVING,
                 "predictRoute": "/v1/models/msinet:predict",
@@ -94,23 +91,6 @@ def test_lock_that_a_killed_run_has_left_is_taken_over(vertex, registry, model, 
     assert not lock.exists()
 
 
-def test_googles_container_gets_the_savedmodel_itself(vertex, address, model, bucket):
-    registry = open_registry(address.replace(f"serving={SERVING}", "serving=cpu"))
-    assert add(registry, model) == (1, DEFAULT)
-    place = f"gs://{bucket.name}/models/msinet/msinet-1"
-    uploaded = uploads(vertex)[0].body["model"]
-    assert (uploaded["artifactUri"], uploaded["containerSpec"]) == (place, {"imageUri": GOOGLES})
-    assert bucket.blob("models/msinet/msinet-1/saved_model.pb").exists()
-    # The next version may be served by another container: both stay readable.
-    assert add(open_registry(address), model, "msinet-2", default=1) == (2, DEFAULT)
-    assert [version.address for version in registry.versions("msinet")] == [
-        place,
-        place.replace("msinet-1", "msinet-2/tensorflow.serving/1"),
-    ]
-    registry.set_alias("msinet", DEFAULT, 1)
-    assert registry.default("msinet").record["lineage"]["run"] == "msinet-1"
-
-
 def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
     add(registry, model)
     first, second = vertex.sent("POST", "evaluations:import")
@@ -126,7 +106,7 @@ def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, mo
 
 def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
     with refused(SettingError, "registry", f"vertex://{PROJECT}/{LOCATION}", "staging=gs:"):
-        run_folder.prepare_run("sample", "", "", {"registry": f"vertex://{PROJECT}/{LOCATION}"})
+        run_folder.prepare_run("sample", "", "", {"registry": f"{ADDRESS}?serving={SERVING}"})
 
 
 # === Default and challenger ===
@@ -290,7 +270,7 @@ def test_versions_are_kept_in_the_configured_folder_or_in_the_models_bucket():
         ("vertex://proj/us-central1/models", ("registry", "location", "us-central1/models")),
         ("vertex://Proj x/us-central1", ("registry", "project", "Proj x")),
         ("vertex://proj/us-central1?zone=a", ("registry", "zone")),
-        ("vertex://proj/us-central1?serving=tpu", ("serving", "tpu")),
+        ("vertex://proj/us-central1?serving=cpu", ("serving", "cpu", "images/serving")),
         ("vertex://proj/us-central1?staging=/tmp", ("staging", "/tmp")),
     ],
 )
@@ -300,15 +280,11 @@ def test_malformed_address_is_refused(address, named):
             read(address)
 
 
-@pytest.mark.parametrize("address", [ADDRESS, f"{ADDRESS}?serving=gpu"])
-def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, monkeypatch):
-    ours = {"registry": f"{ADDRESS}?serving={SERVING}"}
-    monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today() + datetime.timedelta(1))
+def test_version_needs_an_image_that_serves_it_before_the_run_starts(vertex, address):
+    bare = address.replace(f"&serving={SERVING}", "")
+    with refused(SettingError, f"vertex://{PROJECT}/{LOCATION}", "?serving=IMAGE"):
+        validate_values({"registry": bare}, "vertex")
+    with refused(SettingError, f"vertex://{PROJECT}/{LOCATION}", "?serving=IMAGE"):
+        open_registry(bare).check_writable("msinet")
     validate_values({"registry": address}, "vertex")
-    monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today())
-    with refused(SettingError, datetime.date.today()):
-        validate_values({"registry": address}, "vertex")
-    with refused(SettingError, datetime.date.today()):  # the task of a template that is older than the end
-        open_registry(address).check_writable("msinet")
-    validate_values(ours, "vertex")
-    open_registry(address)  # to look at what is there needs no container
+    assert open_registry(bare).versions("msinet") == []  # to look at what is there needs none

@@ -68,7 +68,7 @@ def test_list_has_each_bucket_source_image_and_quota_once():
     ("registry", "served"),
     [
         ("gs://versions", []),
-        ("vertex://proj/us-central1?serving=cpu", []),  # Google's
+        ("vertex://proj/us-central1", []),  # which check_serving refuses
         ("vertex://proj/us-central1?serving=host/own:v2", ["host/own:v2"]),
     ],
 )

@@ -4,7 +4,6 @@ Their commands are typed in their order, by who is logged in. Our own commands r
 here is followed (tests/walker.py); their words are parsed by `make check-gcloud` and `make check-infra`.
 """
 
-import base64
 import copy
 import dataclasses
 import pathlib
@@ -25,7 +24,7 @@ from tests import vertex_endpoints
 from tests.guide import ROOT, Page
 from tests.infra import PLAIN, environment_text
 from tests.lifecycle.registry.test_contract import add
-from tests.lifecycle.registry.test_endpoint import png
+from tests.lifecycle.registry.test_endpoint import maps, predictions
 from tests.pipeline import test_images_command as test_images
 from tests.pipeline.vertex import test_benchmark
 from tests.pipeline.vertex.test_grants import terraform
@@ -205,8 +204,7 @@ def test_reference_goes_on_after_the_images_and_removes_what_it_makes(shell, ver
 def test_serving_goes_on_after_a_run_and_what_it_makes_is_removed(shell, vertex):
     shutil.copytree(ROOT / "docs" / "serving", "docs/serving")
     add(open_registry("models"), shell.model)
-    shown = {"predictions": [{"b64": base64.b64encode(png(10)).decode()}]}
-    vertex.state["answer"] = lambda version, body: (200, shown)
+    vertex.state["answer"] = lambda version, body: (200, predictions(maps(10)))
     shell.walk(FIRST.part("1.", "6."))
     shell.lists(SERVING.text.partition("\n## ")[0])
     shell.walk(SERVING.text)
