@@ -1,6 +1,6 @@
 """Write a model's folder, and its network as a SavedModel for TensorFlow's servers.
 
-The SavedModel takes prepared images. What decodes and resizes images before is `trainer.prediction.predictor.Predictor`.
+The SavedModel takes prepared images. `trainer.prediction.predictor.Predictor` decodes and resizes them.
 """
 
 import importlib.util
