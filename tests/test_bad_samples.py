@@ -13,10 +13,9 @@ import pytest
 
 from tests import damage
 from tests.readers import READERS, SIZE, RefusedError, opened, pictures
-from tests.refused_pictures import LARGE, PNG, chunk, png_header
+from tests.refused_pictures import PNG, VAST_PNG, chunk, png_header
 
 N = int(os.environ.get("SAMPLES", "25"))
-VAST_PNG = LARGE["a PNG of 144 megapixels"]
 SOUND = pictures()
 TOO_LARGE = {
     "predict": {
