@@ -22,11 +22,12 @@ PHOTOGRAPH = PAGE / "examples" / "coffee.jpg"
 LEVEL = 1 / 255
 SEE = """async ([bytes, [height, width], asked]) => {
   const image = { values: decoded(bytes), height, width, channels: 3 };
-  const [{ drawnIn, kindOf }, { screensOf }] = await Promise.all([import("./kinds.js"), import("./screens.js")]);
+  const { drawnIn, weightsOf } = await import("./kinds.js");
+  const { screensOf } = await import("./screens.js");
   const facts = await (await fetch("facts.json")).json();
   const screens = screensOf(image, asked.screen, facts);
   const drawn = screens.map((rows) => drawnIn(image, rows, facts.page));
-  return { kind: kindOf(image, asked, facts), screens, drawn };
+  return { weights: [...weightsOf(image, asked, facts)], screens, drawn };
 }"""
 PREDICT = """async ([bytes, asked, regions]) => {
   const { Measurable, measureAll } = await import("./map.js");
@@ -91,7 +92,7 @@ def test_kinds_and_screens_are_those_of_python(site, name):
     found = site.evaluate(SEE, [sent(pixels), pixels.shape[:2], {"screen": "", "kind": ""}])
     rows = rows_of_screens(pixels.shape[0], count_screens(pixels.shape))
     assert found["screens"] == [[each.start, each.stop] for each in rows]
-    assert found["kind"] == kind_of(pixels)
+    assert found["weights"] == [[kind_of(pixels), 1]]
     np.testing.assert_allclose(found["drawn"], [_drawn(pixels[each]) for each in rows], rtol=1e-9)
 
 

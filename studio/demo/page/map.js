@@ -1,44 +1,46 @@
-/** Measures the attention of regions as trainer/prediction/regions.py does, and draws maps as trainer/prediction/heat.py does. */
+/** The map of an image: measures regions on its screens, and draws it as trainer/prediction/heat.py does. */
 
 import { percent } from "./dom.js";
+import { ScreenMap } from "./screen_map.js";
 
 /** Positions, in each direction, that are tried for a new region. */
 const PLACES = 24;
-/** As in regions.py. */
-const [PEAK_LEVEL, PEAK_RADIUS] = [0.9, 0.05];
 
-/** A saliency map and its summed-area table. Its screens were predicted one by one; each is measured alone. */
+/** The maps of the screens of an image, of which each is measured alone, and the map that is shown of all. */
 export class Measurable {
-  #sums;
-  #parts;
+  #screens;
 
   /** `map` is as `predict` of server.js returns it. */
   constructor(map) {
     Object.assign(this, map);
-    const { values, width, height } = map;
-    const stride = width + 1;
-    const sums = new Float64Array(stride * (height + 1));
-    for (let y = 0; y < height; y += 1) {
-      let row = 0;
-      for (let x = 0; x < width; x += 1) {
-        row += values[y * width + x];
-        sums[(y + 1) * stride + x + 1] = sums[y * stride + x + 1] + row;
-      }
-    }
-    this.#sums = sums;
-    this.total = sums.at(-1);
-    this.means = new Float64Array(height); // of the screen of each row
-    this.#parts = map.windows.map(([top, bottom], index) => {
-      const [first, last] = [top, bottom].map((row) => (row * height) / map.imageHeight);
-      const total = this.#sum(width, last) - this.#sum(width, first);
-      this.means.fill(total / (width * (last - first)), Math.round(first), Math.round(last));
-      return { screen: index + 1, top, bottom, total, largest: this.#peak(0, first, width, last).value };
+    const cells = map.width * map.height;
+    this.#screens = map.windows.map((rows, index) => {
+      const values = map.values.subarray(index * cells, (index + 1) * cells);
+      return new ScreenMap(values, map.width, map.height, rows, map.imageWidth);
     });
+    this.#join();
+  }
+
+  /** Join the maps to the one that is shown: each row is of the first screen that has it. */
+  #join() {
+    const [{ top, bottom, width, height }] = this.#screens;
+    const shown = Math.round((this.imageHeight * height) / (bottom - top));
+    const values = new Float32Array(width * shown);
+    const means = new Float64Array(shown); // of the screen of each row
+    for (let y = 0; y < shown; y += 1) {
+      const row = ((y + 0.5) * this.imageHeight) / shown;
+      const screen = this.#screens.find((each) => row < each.bottom);
+      const part = (row - screen.top) / (screen.bottom - screen.top);
+      const line = Math.min(Math.floor(part * height), height - 1) * width;
+      values.set(screen.values.subarray(line, line + width), y * width);
+      means[y] = screen.mean;
+    }
+    Object.assign(this, { values, height: shown, means });
   }
 
   /** The image pixel {x, y} of the peak; of several screens, that of the first. */
   get peakAt() {
-    return this.#peak(0, 0, this.width, (this.#parts[0].bottom * this.height) / this.imageHeight).at;
+    return this.#screens[0].peak.at;
   }
 
   /**
@@ -70,71 +72,8 @@ export class Measurable {
    * `screen` of a whole image is null.
    */
   measure(region) {
-    const rows = ({ top, bottom }) => Math.min(region.y + region.height, bottom) - Math.max(region.y, top);
-    const { screen, top: from, bottom: to, total, largest } = this.#parts.reduce((a, b) => (rows(b) > rows(a) ? b : a));
-    const across = this.width / this.imageWidth;
-    const down = this.height / this.imageHeight;
-    const [left, right] = [region.x * across, (region.x + region.width) * across];
-    const [y, end] = [Math.max(region.y, from), Math.min(region.y + region.height, to)];
-    const [top, bottom] = [y * down, end * down];
-    const sum = this.#sum(right, bottom) - this.#sum(left, bottom) - this.#sum(right, top) + this.#sum(left, top);
-    const area = (region.width * (end - y)) / (this.imageWidth * (to - from));
-    const share = total > 0 ? sum / total : area; // a map that is 0 everywhere counts as evenly spread
-    const { value, at } = this.#peak(left, top, right, bottom);
-    const measured = { share, area, ratio: share / area, peak: largest > 0 ? value / largest : 0, peakAt: at };
-    return { ...measured, screen: this.windows.length > 1 ? screen : null };
-  }
-
-  /** The sum left of x and above y. The sum is bilinear within a cell, so a part of a cell counts by its area. */
-  #sum(x, y) {
-    const [left, top] = [Math.min(Math.floor(x), this.width - 1), Math.min(Math.floor(y), this.height - 1)];
-    const [part, below] = [x - left, y - top];
-    const at = top * (this.width + 1) + left;
-    const next = at + this.width + 1;
-    const sums = this.#sums;
-    const upper = sums[at] * (1 - part) + sums[at + 1] * part;
-    const lower = sums[next] * (1 - part) + sums[next + 1] * part;
-    return upper * (1 - below) + lower * below;
-  }
-
-  #peak(left, top, right, bottom) {
-    const first = [Math.min(Math.round(left), this.width - 1), Math.min(Math.round(top), this.height - 1)];
-    const last = [Math.max(Math.round(right), first[0] + 1), Math.max(Math.round(bottom), first[1] + 1)];
-    let value = -1;
-    let cell = first;
-    for (let y = first[1]; y < last[1]; y += 1) {
-      for (let x = first[0]; x < last[0]; x += 1) {
-        if (this.values[y * this.width + x] > value) {
-          value = this.values[y * this.width + x];
-          cell = [x, y];
-        }
-      }
-    }
-    const centre = this.#centre(cell, value, first, last);
-    const pixel = (index, cells, pixels) => Math.floor(((index + 0.5) * pixels) / cells);
-    const at = { x: pixel(centre[0], this.width, this.imageWidth), y: pixel(centre[1], this.height, this.imageHeight) };
-    return { value, at };
-  }
-
-  /** The mean place of the cells that are about as high as the highest, as `peak_of` of regions.py has it. */
-  #centre(highest, value, first, last) {
-    const radius = Math.max(1, Math.round(PEAK_RADIUS * Math.max(last[0] - first[0], last[1] - first[1])));
-    const start = highest.map((index, axis) => Math.max(first[axis], index - radius));
-    const end = highest.map((index, axis) => Math.min(last[axis], index + radius + 1));
-    let total = 0;
-    const sum = [0, 0];
-    for (let y = start[1]; y < end[1]; y += 1) {
-      for (let x = start[0]; x < end[0]; x += 1) {
-        const weight = Math.max(0, this.values[y * this.width + x] - PEAK_LEVEL * value);
-        total += weight;
-        sum[0] += weight * x;
-        sum[1] += weight * y;
-      }
-    }
-    if (total === 0) return highest;
-    const [x, y] = sum.map((each) => each / total);
-    const there = this.values[Math.floor(y + 0.5) * this.width + Math.floor(x + 0.5)];
-    return there >= PEAK_LEVEL * value ? [x, y] : highest;
+    const screen = this.#screens.reduce((a, b) => (b.rowsOf(region) > a.rowsOf(region) ? b : a));
+    return { ...screen.measure(region), screen: this.windows.length > 1 ? this.#screens.indexOf(screen) + 1 : null };
   }
 }
 

@@ -9,14 +9,36 @@ const [RED, GREEN, BLUE] = [19595, 38470, 7471];
 const { ceil, floor, max, min } = Math;
 
 /**
- * The kind as which an image, a grid with 3 or more channels of 0..255, is predicted: the `kind` that is asked for,
+ * Kind -> its weight in the map of an image, a grid with 3 or more channels of 0..255: of the `kind` that is asked for,
  * else by the `screen` that is asked for, else by the image. A model that does not tell kinds apart sees pictures.
  */
-export function kindOf(image, { kind, screen }, facts) {
-  if (!(PAGE in facts.kinds)) return PICTURE;
-  if (kind) return kind;
-  if (screen) return screen === "desktop" ? PAGE : PICTURE;
-  return isPage(image, facts) ? PAGE : PICTURE;
+export function weightsOf(image, asked, facts) {
+  const page = pageWeight(image, asked, facts);
+  return new Map([[PICTURE, 1 - page], [PAGE, page]].filter(([, weight]) => weight > 0));
+}
+
+function pageWeight(image, { kind, screen }, facts) {
+  if (!(PAGE in facts.kinds)) return 0;
+  if (kind) return Number(kind === PAGE);
+  if (screen) return Number(screen === "desktop");
+  return Number(isPage(image, facts));
+}
+
+/** The map of a screen: the maps of its kinds, each with its weight. Of several, the sum gets the largest value 1. */
+export function mixed(maps, weights) {
+  const [[first, ...others], [weight, ...rest]] = [maps, [...weights.values()]];
+  if (!others.length) return first;
+  const values = first.values.map((value) => weight * value);
+  others.forEach((other, index) => {
+    for (let at = 0; at < values.length; at += 1) values[at] += rest[index] * other.values[at];
+  });
+  return peaked({ ...first, values });
+}
+
+/** A map with the largest value 1. */
+export function peaked(map) {
+  const largest = max(map.values.reduce((a, b) => max(a, b), 0), 1e-12);
+  return { ...map, values: map.values.map((value) => value / largest) };
 }
 
 /** Whether an image has a desktop screen's shape, or its screens have, and is drawn. */

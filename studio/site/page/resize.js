@@ -48,26 +48,17 @@ export function mirrored({ values, width, height, channels }) {
   return { values: turned, width, height, channels };
 }
 
-/**
- * Bring the predictions of an image's screens, with the rows [top, bottom] of each, to its size {width, height}: a grid of 0..1. Of several screens, each has
- * the largest value 1.
- */
-export function restore(predictions, rows, { width, height }) {
-  const values = new Float32Array(width * height);
-  predictions.forEach((prediction, index) => {
-    const [top, bottom] = rows[index];
-    const part = resizeBack(prediction, { width, height: bottom - top }).values;
-    const largest = predictions.length > 1 ? max(min(part.reduce((a, b) => max(a, b), 0), 1), 1e-12) : 1;
-    for (let at = 0; at < part.length; at += 1) part[at] = min(max(part[at], 0), 1) / largest;
-    values.set(part, top * width);
-  });
-  return { values, width, height, channels: 1 };
+/** Bring the prediction of a screen to the screen's size {width, height}: a grid of 0..1. */
+export function restore(prediction, size) {
+  const restored = resizeBack(prediction, size);
+  for (let at = 0; at < restored.values.length; at += 1) restored.values[at] = min(max(restored.values[at], 0), 1);
+  return restored;
 }
 
-/** Average parts of a map until its longer side has at most `most` values, or of several screens the square of that. */
-export function shrink(map, screens, most) {
+/** Average parts of the map of one of `count` screens: a longer side of `most` values, or of several the square of that. */
+export function shrink(map, count, most) {
   const { width, height } = map;
-  const scale = min(1, most / (screens === 1 ? max(width, height) : Math.sqrt(width * height)));
+  const scale = min(1, most / (count === 1 ? max(width, height) : Math.sqrt(count * width * height)));
   const size = scaled(map, scale);
   // As Pillow's BOX: a pixel belongs to the part in which its middle is, wholly.
   const parts = (length, n) => Int32Array.from({ length }, (_, index) => ceil(((index + 0.5) * n) / length) - 1);

@@ -12,6 +12,17 @@ export function screensOf({ width, height }, screen, facts) {
   return edges.slice(1).map((bottom, index) => [edges[index], bottom]);
 }
 
+/** The map that is shown of an image {width, height}: each row is of the first of its `screens` that has it. */
+export function joined(maps, screens, { width, height }) {
+  const values = new Float32Array(width * height);
+  let shown = 0;
+  for (const [index, [top, bottom]] of screens.entries()) {
+    values.set(maps[index].values.subarray((shown - top) * width), shown * width);
+    shown = bottom;
+  }
+  return { values, width, height, channels: 1 };
+}
+
 function countScreens({ width, height }, kind, { screens, tall, one_screen, narrowest_px, desktop_px }) {
   if (width < narrowest_px || height <= (kind ? tall : one_screen) * width) return 1;
   const [across, down] = screens[kind || (width >= desktop_px ? "desktop" : "phone")];

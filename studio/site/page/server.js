@@ -35,8 +35,8 @@ export async function readExample(path) {
 
 /**
  * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
- * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and `windows`, the rows
- * [top, bottom] of each screen in pixels of the image. Its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
+ * kind of screen. The map has `windows`, the rows [top, bottom] of each screen in pixels of the image, and `values`, the
+ * maps of the screens one below the other, row by row, each of the same `width` and `height`. Its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
  * nothing if the model sees all images alike. `tell` is called with texts about the wait.
  */
 export async function predict(file, { screen, kind = "" }, signal, tell = () => {}) {

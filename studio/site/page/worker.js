@@ -4,9 +4,9 @@
  */
 
 import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
-import { kindOf } from "./kinds.js";
+import { mixed, peaked, weightsOf } from "./kinds.js";
 import { mirrored, prepare, restore, shrink } from "./resize.js";
-import { screensOf } from "./screens.js";
+import { joined, screensOf } from "./screens.js";
 
 /** Browsers let threads share memory only for pages that two headers isolate. */
 const THREADS = crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
@@ -46,9 +46,11 @@ async function respond({ id, ...request }) {
     await pause();
     const image = await decode(request.file);
     const predicted = request.predicted ?? (await predict(image, request, say, pause));
-    const full = restore(predicted.predictions, predicted.screens, image);
+    const maps = restoreAll(predicted, image);
     const { drawing } = request;
-    const value = drawing ? await draw(drawing, image, full, request) : { map: describe(full, predicted), predicted };
+    const value = drawing
+      ? await draw(drawing, image, joined(maps, predicted.screens, image), request)
+      : { map: describe(maps, predicted, image), predicted };
     postMessage({ id, value });
   } catch (error) {
     if (!(error instanceof Failure)) console.error(error);
@@ -78,36 +80,52 @@ async function decode(file) {
 }
 
 /**
- * Predict each screen of an image alone, as the kind that it is or is asked for. Returns the `kind`, the rows of the
- * `screens`, and the `predictions`, grids of the network's output.
+ * Predict each screen of an image alone, as the kinds that it is or is asked for. Returns the `weights` of the kinds, the
+ * rows of the `screens`, and for each screen the `predictions`, a grid of the network's output for each kind.
  */
 async function predict(image, asked, say, pause) {
   say("Loading the model…");
-  const kind = kindOf(image, asked, facts);
-  const { image_size: size, file, flips } = facts.kinds[kind];
-  const [network, finish] = [await session(NETWORK), await session(file)];
+  const weights = weightsOf(image, asked, facts);
   const screens = screensOf(image, asked.screen, facts);
+  const kinds = [...weights.keys()].map((kind) => facts.kinds[kind]);
+  const network = await session(NETWORK);
+  const runs = screens.length * kinds.reduce((sum, { flips }) => sum + (flips ? 2 : 1), 0);
+  let done = 0;
   const predictions = [];
   for (const [index, rows] of screens.entries()) {
-    const input = prepare(image, rows, size);
-    const views = flips ? [input, mirrored(input)] : [input];
-    const maps = new Float32Array(views.length * input.width * input.height);
-    for (const [view, grid] of views.entries()) {
-      say(progress(index * views.length + view, screens.length, views.length));
+    const run = async (grid) => {
+      const part = screens.length > 1 ? ` screen ${index + 1} of ${screens.length}` : "";
+      say(`Predicting${part}…${done ? ` ${Math.round((100 * done) / runs)}%` : ""}`);
       await pause();
       const { output } = await network.run({ input: tensor(grid) });
-      maps.set(output.data, view * output.data.length);
-    }
-    const { output } = await finish.run({ input: tensor(input), maps: tensor({ ...input, values: maps, channels: 1 }) });
-    predictions.push({ ...input, values: output.data, channels: 1 });
+      done += 1;
+      return output.data;
+    };
+    const ofScreen = [];
+    for (const kind of kinds) ofScreen.push(await predictAs(kind, prepare(image, rows, kind.image_size), run));
+    predictions.push(ofScreen);
   }
-  return { kind, screens, predictions };
+  return { weights, screens, predictions };
 }
 
-/** Say what is being predicted after `done` runs of the network, `views` for each screen. */
-function progress(done, screens, views) {
-  const part = screens === 1 ? "" : ` screen ${Math.floor(done / views) + 1} of ${screens}`;
-  return `Predicting${part}…${done ? ` ${Math.round((100 * done) / (screens * views))}%` : ""}`;
+/** Predict the map of a prepared grid (H, W, 3) as one kind of facts.kinds: `run` is the network, to which it is handed. */
+async function predictAs({ file, flips }, grid, run) {
+  const maps = [await run(grid)];
+  if (flips) maps.push(await run(mirrored(grid)));
+  const values = new Float32Array(maps.length * grid.width * grid.height);
+  maps.forEach((map, index) => values.set(map, index * map.length));
+  const finish = await session(file);
+  const { output } = await finish.run({ input: tensor(grid), maps: tensor({ ...grid, values, channels: 1 }) });
+  return { ...grid, values: output.data, channels: 1 };
+}
+
+/** The maps of an image's screens at their own sizes, grids of 0..1. Of several, each has the largest value 1. */
+function restoreAll({ weights, screens, predictions }, { width }) {
+  return predictions.map((ofScreen, index) => {
+    const [top, bottom] = screens[index];
+    const map = mixed(ofScreen.map((each) => restore(each, { width, height: bottom - top })), weights);
+    return screens.length > 1 ? peaked(map) : map;
+  });
 }
 
 /** A grid, or several of one size in a row, as the runtime takes them. */
@@ -139,10 +157,14 @@ async function load(name) {
   }
 }
 
-/** The map for the page. */
-function describe(full, { kind, screens }) {
-  const { values, width, height } = shrink(full, screens.length, facts.max_map_px);
-  const size = { width, height, imageWidth: full.width, imageHeight: full.height };
+/** The maps of the screens for the page. */
+function describe(maps, { weights, screens }, image) {
+  const small = maps.map((map) => shrink(map, maps.length, facts.max_map_px));
+  const [{ width, height }] = small;
+  const values = new Float32Array(maps.length * width * height);
+  small.forEach((map, index) => values.set(map.values, index * width * height));
+  const [kind] = weights.keys();
+  const size = { width, height, imageWidth: image.width, imageHeight: image.height };
   return { values, ...size, windows: screens, kind, seenAs: facts.kinds[kind].seen_as };
 }
 
