@@ -55,11 +55,14 @@ export function restore(prediction, size) {
   return restored;
 }
 
-/** Average parts of the map of one of `count` screens: a longer side of `most` values, or of several the square of that. */
-export function shrink(map, count, most) {
+/** The size of the reduced map of each of `count` screens: a longer side of `most` values, or of several the square of that. */
+export function reduced({ width, height }, count, most) {
+  return scaled({ width, height }, min(1, most / (count === 1 ? max(width, height) : Math.sqrt(count * width * height))));
+}
+
+/** Average parts of a map, so that it has another size. */
+export function shrink(map, size) {
   const { width, height } = map;
-  const scale = min(1, most / (count === 1 ? max(width, height) : Math.sqrt(count * width * height)));
-  const size = scaled(map, scale);
   // As Pillow's BOX: a pixel belongs to the part in which its middle is, wholly.
   const parts = (length, n) => Int32Array.from({ length }, (_, index) => ceil(((index + 0.5) * n) / length) - 1);
   const [rows, columns] = [parts(height, size.height), parts(width, size.width)];

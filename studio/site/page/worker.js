@@ -5,7 +5,7 @@
 
 import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { mixed, peaked, weightsOf } from "./kinds.js";
-import { mirrored, prepare, restore, shrink } from "./resize.js";
+import { mirrored, prepare, reduced, restore, shrink } from "./resize.js";
 import { joined, screensOf } from "./screens.js";
 
 /** Browsers let threads share memory only for pages that two headers isolate. */
@@ -159,13 +159,12 @@ async function load(name) {
 
 /** The maps of the screens for the page. */
 function describe(maps, { weights, screens }, image) {
-  const small = maps.map((map) => shrink(map, maps.length, facts.max_map_px));
-  const [{ width, height }] = small;
-  const values = new Float32Array(maps.length * width * height);
-  small.forEach((map, index) => values.set(map.values, index * width * height));
+  const size = reduced(maps[0], maps.length, facts.max_map_px);
+  const values = new Float32Array(maps.length * size.width * size.height);
+  maps.forEach((map, index) => values.set(shrink(map, size).values, index * size.width * size.height));
   const [kind] = weights.keys();
-  const size = { width, height, imageWidth: image.width, imageHeight: image.height };
-  return { values, ...size, windows: screens, kind, seenAs: facts.kinds[kind].seen_as };
+  const sizes = { ...size, imageWidth: image.width, imageHeight: image.height };
+  return { values, ...sizes, windows: screens, kind, seenAs: facts.kinds[kind].seen_as };
 }
 
 // === PNGs ===
