@@ -103,13 +103,14 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	@# allows them, since uv prefers the versions of the file that it writes.
 	$(call pin,cpu) --universal --extra cpu --extra pipeline
 	for extra in gpu dev; do $(call pin,$$extra) --universal --extra $$extra --extra pipeline --constraints requirements/cpu.txt || exit 1; done
+	$(call pin,serving) --universal --extra serving --constraints requirements/cpu.txt --constraints requirements/dev.txt
 	cp requirements/cpu.txt requirements/tpu.txt
 	$(call pin,tpu) $(only_x86) --extra tpu --extra pipeline
 	echo uv | $(call pin,uv,-) --universal
 	@# These checks are for Linux x86-64 alone.
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/tpu.txt
 	printf '%s\n' $(GPU_COMPILER_PINS) | $(call pin,gpu-check,-) $(only_x86)
-	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86)
+	printf '%s\n' $(SERVING_PINS) | $(call pin,tensorflow-2.15,-) $(only_x86)
 	printf '%s\n' $(CLUSTER_PINS) | $(call pin,cluster,-) $(only_x86)
 	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal
 

@@ -131,7 +131,7 @@ $(GPU_COMPILER)/.installed: requirements/gpu-check.txt | $(UV_INSTALLED)
 	@$(call pinned,$(GPU_COMPILER),sync $<)
 	@touch $@
 
-$(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
+$(SERVING)/.installed: requirements/tensorflow-2.15.txt | $(UV_INSTALLED)
 	@rm -f $@
 	@$(SERVING)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(SERVING); }
 	@$(call pinned,$(SERVING),sync $<)

@@ -82,7 +82,7 @@ def test_sets_agree_on_every_version():
         assert {each: other[each] for each in shared} == {each: cpu[each] for each in shared}
 
 
-@pytest.mark.parametrize("name", ["uv", "tpu-check", "gpu-check", "serving", "cluster", "audit"])
+@pytest.mark.parametrize("name", ["uv", "tpu-check", "gpu-check", "tensorflow-2.15", "cluster", "audit"])
 def test_the_other_sets_are_pinned_with_hashes(name):
     assert requirements(name)
 
