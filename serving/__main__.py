@@ -5,9 +5,7 @@ import os
 import sys
 import threading
 
-import uvicorn
-
-from serving.app import build_app
+from serving.app import build_app, build_server
 from serving.maps import Maps
 from serving.model import ServedModel
 from serving.settings import Contract, ServerConfig
@@ -15,9 +13,6 @@ from trainer.errors import UserError, reported
 from trainer.machine import n_cpus
 from trainer.settings import Parser, add_settings, settings_of
 from trainer.tools import add_model
-
-GRACE_S = 60
-"""Seconds in which requests may end after SIGTERM."""
 
 
 def say(line: str) -> None:
@@ -53,19 +48,7 @@ def serve(name: str, config: ServerConfig, contract: Contract) -> None:
     parallel = config.parallel or n_cpus()
     model, maps = ServedModel(name, parallel, contract.model), Maps(parallel, config)
     app = build_app(model, maps, config, contract, say)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=config.host,
-            port=config.port,
-            lifespan="off",
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
+    server = build_server(app, config)
     stop, failed = threading.Event(), []
 
     def load() -> None:

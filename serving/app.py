@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -22,6 +23,8 @@ from serving.settings import HEALTH, MODEL, PREDICT, Contract, ServerConfig
 from trainer.errors import UserError
 from trainer.models import MODEL_NAME
 
+GRACE_S = 60
+"""Seconds in which requests may end after SIGTERM."""
 CLIENT_LEFT = 499
 """nginx's status for a client that closed the connection."""
 INSTANCE = '{"b64": "..."} or {"image_bytes": {"b64": "..."}}'
@@ -59,6 +62,23 @@ def build_app(
         *(Route(path, app.predict, methods=["POST"]) for path in predict),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _refuse})
+
+
+def build_server(app: Starlette, config: ServerConfig) -> uvicorn.Server:
+    """Build a server that answers what has begun when it is told to stop, and writes no log of its own."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=config.host,
+            port=config.port,
+            lifespan="off",
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
 
 
 class _App:
@@ -117,7 +137,7 @@ class _App:
         loaded = self._loaded()
         try:
             loaded.predictor.check_kind(asked.kind)
-            return await self._maps.predict(loaded.predictor, asked.images, asked.kind, request.receive())
+            return await self._maps.predict(loaded.predictor, asked.images, asked.kind, request.receive)
         except UserError as error:
             raise HTTPException(400, str(error)) from None
         except FullError as error:

@@ -7,7 +7,7 @@ import io
 import math
 import threading
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -45,15 +45,15 @@ class Maps:
         self._threads.shutdown(cancel_futures=True)
 
     async def predict(
-        self, predictor: Predictor, images: Sequence[str], kind: str, leaves: Awaitable[object]
+        self, predictor: Predictor, images: Sequence[str], kind: str, leaves: Callable[[], Awaitable[object]]
     ) -> list[Prediction]:
-        """Compute the predictions of images in base64, in their order. None for one that was not begun.
+        """Compute the predictions of images in base64, in their order. Fewer if the client leaves.
 
         Args:
             predictor: of the model.
             images: files in base64.
             kind: PICTURE or PAGE. Empty to decide for each image.
-            leaves: ends if nobody needs the predictions any more. Images that wait are not computed then.
+            leaves: awaited, it ends if nobody needs the predictions any more. Then images that wait are left out.
 
         Raises:
             FullError: too many images are waiting already. None of these does.
@@ -63,7 +63,7 @@ class Maps:
         self._waiting += len(images)
         futures = [self._threads.submit(self._timed, predictor, image, kind) for image in images]
         done = asyncio.gather(*map(self._finished, futures))
-        leaving = asyncio.ensure_future(leaves)
+        leaving = asyncio.ensure_future(leaves())
         try:
             await asyncio.wait((done, leaving), return_when=asyncio.FIRST_COMPLETED)
             for future in futures:

@@ -77,7 +77,7 @@ class ServedModel:
 
 
 def _load(answering: Answering, parallel: int) -> Loaded:
-    """Load the networks of all kinds of images, and compute a map with each: the first one takes longer."""
+    """Load the networks of all kinds of images, and compute maps with them: the first ones take longer."""
     predictor = Predictor(answering.folder, parallel=parallel)
     for kind, size in predictor.image_sizes.items():
         predictor.predict_prepared(np.zeros((parallel, *size, 3), np.float32), kind)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-PACKAGES = ("trainer", "lifecycle", "components", "pipeline", "studio")
+PACKAGES = ("trainer", "lifecycle", "components", "pipeline", "serving", "studio")
 
 
 def replace(patch: pytest.MonkeyPatch, module: ModuleType, name: str, value: Any) -> None:

@@ -10,6 +10,7 @@ import os
 import pathlib
 import resource
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,6 +22,7 @@ TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
 "Deploy a model to Cloud TPU VMs", where `ulimit -l 68719476736` counts in KiB)."""
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
+_LOADING_OPENVINO = threading.Lock()
 PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 ALL_USERS = ["0", "0", "4294967295"]
@@ -89,10 +91,15 @@ def has_own_users(proc: pathlib.Path = PROC) -> bool:
 
 def load_openvino() -> Any:
     """Import OpenVINO without its converters of other formats: they take longer than the rest, and their telemetry
-    asks a server.
+    asks a server. Any thread may call it.
+
+    OpenVINO 2026.4 makes a table of types when a tensor first becomes an array. Two threads that do so at once
+    would wait forever: one for the table, and the other, which makes it, for the lock of Python.
     """
-    with _without("openvino.tools.ovc"):
-        return importlib.import_module("openvino")
+    with _LOADING_OPENVINO, _without("openvino.tools.ovc"):
+        openvino = importlib.import_module("openvino")
+        _ = openvino.Tensor(openvino.Type.f32, [1]).data
+        return openvino
 
 
 @contextmanager
