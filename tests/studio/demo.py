@@ -37,6 +37,21 @@ def picture(height, width, seed=0):
     return pixels
 
 
+def written(height, width, seed=0):
+    """(h, w, 3) uint8: a page with lines of text and a photograph, at places that depend on the seed.
+
+    Its text is 12 pixels high: from a width of 667 pixels on it is a desktop's page, below a phone's.
+    """
+    pixels = np.full((height, width, 3), 255, np.uint8)
+    random = np.random.default_rng(seed)
+    for top in range(20, height - 12, 40):
+        start, end = sorted(random.integers(20, width - 20, 2))
+        pixels[top : top + 12, start:end] = np.where(np.arange(start, end) % 8 < 4, 20, 255)[None, :, None]
+    top = int(random.integers(0, max(1, height - 90)))
+    pixels[top : top + 80, 20 : width // 2] = random.integers(0, 256, (80, width // 2 - 20, 3))[: height - top]
+    return pixels
+
+
 def encoded(pixels, format="PNG", **options):
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format, **options)
@@ -52,10 +67,10 @@ class Held(Model):
         self.let_go.set()
         self.count = 0
 
-    def predict(self, image, n_screens=0, size=None, kind=""):
+    def predict(self, *args, **options):
         self.count += 1
         assert self.let_go.wait(60)
-        return super().predict(image, n_screens, size, kind)
+        return super().predict(*args, **options)
 
 
 @contextlib.contextmanager

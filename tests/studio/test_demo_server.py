@@ -18,12 +18,11 @@ from PIL import Image
 from studio.demo import app
 from studio.demo.app import is_loopback
 from tests import site
-from tests.studio.demo import Held, encoded, picture, serving, write_model
+from tests.studio.demo import Held, encoded, picture, serving, write_model, written
 from trainer.network import preprocess
 from trainer.pictures import read_picture
 from trainer.prediction.heat import blend, tint
 from trainer.prediction.regions import Region, measure_regions
-from trainer.prediction.screens import rows_of_screens
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -79,19 +78,22 @@ def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     assert share == pytest.approx(measure_regions(whole, [half])[0].share, abs=1e-5)
 
 
-@pytest.mark.parametrize(("query", "n_screens"), [("", 2), ("?screen=whole", 1), ("?screen=desktop", 6)])
+@pytest.mark.parametrize(
+    ("screen", "rows"),
+    [
+        ("", "0-960,440-1400"),
+        ("whole", "0-1400"),
+        ("desktop", "0-250,250-500,500-750,750-1000,1000-1250,1150-1400"),
+    ],
+)
 def test_a_long_page_is_cut_as_predict_cuts_it_unless_the_page_asks_for_another_map(
-    client, predictor, query, n_screens
+    client, predictor, screen, rows
 ):
-    pixels = picture(1400, 400)
-    response = client.post(f"/map{query}", content=encoded(pixels), headers=BYTES)
-    screens = rows_of_screens(1400, n_screens)
-    expected = app.shrink_maps([predictor.predict(pixels, n_screens)[rows] for rows in screens])
-    rows = [f"{each.start}-{each.stop}" for each in screens]
-    assert response.headers["map-screens"].split(",") == rows
-    np.testing.assert_array_equal(shown(response), expected.squeeze())
-    if not query:
-        np.testing.assert_array_equal(predictor.predict(pixels), predictor.predict(pixels, n_screens))
+    pixels = written(1400, 400)
+    response = client.post(f"/map?screen={screen}", content=encoded(pixels), headers=BYTES)
+    assert response.headers["map-screens"] == rows
+    assert (response.headers["map-kind"], response.headers["map-page"]) == ("page", "1")
+    np.testing.assert_array_equal(shown(response), app.shrink_maps(predictor.predict(pixels, screen)).squeeze())
 
 
 def test_downloads_are_what_predict_writes(client, predictor):

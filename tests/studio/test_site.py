@@ -13,16 +13,17 @@ from studio.demo.app import PAGE, shrink_maps
 from studio.site.build import SHA512, build_site, fetch_runtime
 from tests.narrow import narrowed, weights_of
 from tests.refusals import refused
-from tests.studio.demo import SIZE, encoded, picture
+from tests.studio.demo import SIZE, encoded, picture, written
 from tests.studio.site import FIRST, ISOLATED, SECOND, opening, received, sent
 from tests.trainer import predictable
-from trainer.api import Model, count_screens, read_picture, screens_of
+from trainer.api import Model, read_picture
 from trainer.errors import MismatchError, NotFoundError
 from trainer.models.answering import Answering
 from trainer.network.compact import write_compact
+from trainer.network.model_folder import PICTURE
 from trainer.network.preprocess import Frame
 from trainer.prediction import heat
-from trainer.prediction.predictor import Predictor
+from trainer.prediction.predictor import Prepared
 from trainer.prediction.regions import Region, measure_regions
 from trainer.prediction.screens import rows_of_screens
 
@@ -118,36 +119,36 @@ def test_images_are_resized_as_in_python(usual, size):
 
 
 @pytest.mark.parametrize(
-    ("size", "count"),
-    [((90, 130), 1), ((64, 96), 1), ((40, 30), 1), ((500, 7), 1), ((501, 100), 4), ((100, 40), 2)],
+    ("size", "screen"),
+    [((90, 130), "whole"), ((64, 96), "whole"), ((40, 30), "whole"), ((500, 7), "whole"), ((501, 350), "desktop")],
 )
-def test_maps_are_resized_as_in_python(usual, size, count):
-    predictions = np.random.default_rng(0).random((count, *SIZE), np.float32)
-    rows = [[each.start, each.stop] for each in rows_of_screens(size[0], count)]
-    found = received(usual.page.evaluate(RESTORE, [[sent(each) for each in predictions], SIZE, rows, size]))
-    np.testing.assert_allclose(found.reshape(size), Predictor.restore(predictions, size), atol=1e-5)
+def test_maps_are_resized_as_in_python(usual, model, size, screen):
+    rows = rows_of_screens(size, screen)
+    predictions = np.random.default_rng(0).random((len(rows), *SIZE), np.float32)
+    wanted = [[sent(each) for each in predictions], SIZE, [[each.start, each.stop] for each in rows], size]
+    found = received(usual.page.evaluate(RESTORE, wanted))
+    expected = model._loaded.restore(Prepared(size, 0, rows, {}), {PICTURE: predictions})
+    np.testing.assert_allclose(found.reshape(size), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("size", "screen"),
     [
         ((300, 400), ""),
-        ((30, 45), ""),
+        ((60, 95), ""),
         ((1101, 1777), ""),  # reduced for the page
-        ((2103, 390), ""),  # screens of a phone
+        ((2103, 390), "phone"),
         ((1700, 900), ""),
         ((1700, 900), "desktop"),
         ((2103, 390), "whole"),
     ],
 )
-def test_maps_of_the_browser_are_those_of_python(usual, model, size, screen):
-    pixels = picture(*size)
-    screens = 1 if screen == "whole" else count_screens(size, screen)
+@pytest.mark.parametrize("draw", [picture, written])
+def test_maps_of_the_browser_are_those_of_python(usual, model, size, screen, draw):
+    pixels = draw(*size)
     found = predict(usual.page, encoded(pixels), screen)
     # Where the middle of a pixel is on the border of two parts of the reduced map, it may count for either.
-    whole = model.predict(pixels, screens)
-    parts = [whole[rows] for rows in screens_of(size, screens)]
-    np.testing.assert_allclose(found, shrink_maps(parts), atol=1e-3)
+    np.testing.assert_allclose(found, shrink_maps(model.predict(pixels, screen)), atol=1e-3)
 
 
 def rotated(pixels):
@@ -242,7 +243,7 @@ def test_policy_of_the_page_holds(usual):
 
 
 def test_last_of_two_images_wins(page):
-    choose(page, "slow.png", encoded(picture(2103, 390)))
+    choose(page, "slow.png", encoded(written(2103, 390)))
     choose(page, "next.png", encoded(picture(60, 40)))
     page.locator(".name", has_text="next.png").wait_for()
     assert page.locator(f"{FIRST} .screens").inner_text() == ""
@@ -250,8 +251,8 @@ def test_last_of_two_images_wins(page):
 
 def test_a_prediction_can_be_cancelled(page):
     load_image(page, "first.png", picture(60, 40))
-    choose(page, "slow.png", encoded(picture(21030, 390)))
-    page.locator(f"{FIRST} .busy", has_text=re.compile(r"Predicting screen \d+ of 25… \d+%")).wait_for()
+    choose(page, "slow.png", encoded(written(21030, 390)))
+    page.locator(f"{FIRST} .busy", has_text=re.compile(r"Predicting screen \d+ of 23… \d+%")).wait_for()
     page.click(f"{FIRST} .cancel")
     assert page.locator(f"{FIRST} .name").inner_text() == "first.png"
     load_image(page, "next.png", picture(40, 60))

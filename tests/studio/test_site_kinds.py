@@ -11,23 +11,26 @@ from studio.demo.app import PAGE
 from studio.site.build import build_site
 from tests.browser import Watched
 from tests.guide import ROOT
-from tests.studio.demo import encoded, picture, serving as serving_demo
+from tests.studio.demo import encoded, picture, serving as serving_demo, written
 from tests.studio.site import BASE64, ISOLATED, opening, received, sent
 from trainer.api import load
-from trainer.prediction.kinds import _drawn, kind_of
-from trainer.prediction.screens import count_screens, rows_of_screens
+from trainer.prediction.kinds import page_weight, screen_of, text_height
+from trainer.prediction.screens import rows_of_screens
 
 LANDING, LANDING_B = ROOT / "examples" / "landing-a.png", ROOT / "examples" / "landing-b.png"
 PHOTOGRAPH = PAGE / "examples" / "coffee.jpg"
 LEVEL = 1 / 255
+SHARE_PX = 350
+"""Rows of a photograph that are a page in `mixture`."""
 SEE = """async ([bytes, [height, width], asked]) => {
   const image = { values: decoded(bytes), height, width, channels: 3 };
-  const { drawnIn, weightsOf } = await import("./kinds.js");
+  const { see, textHeight } = await import("./kinds.js");
   const { screensOf } = await import("./screens.js");
   const facts = await (await fetch("facts.json")).json();
-  const screens = screensOf(image, asked.screen, facts);
-  const drawn = screens.map((rows) => drawnIn(image, rows, facts.page));
-  return { weights: [...weightsOf(image, asked, facts)], screens, drawn };
+  const { page, seenAs, weights, screen } = see(image, asked, facts);
+  const rows = screensOf(image, screen, facts);
+  const text = textHeight(image, facts.content);
+  return { page, seenAs, weights: Object.fromEntries(weights), screen, rows, text };
 }"""
 PREDICT = """async ([bytes, asked, regions]) => {
   const { Measurable, measureAll } = await import("./map.js");
@@ -49,6 +52,13 @@ def of_a_screens_shape(photograph):
     return np.asarray(Image.open(photograph).convert("RGB").resize((1280, 800)))
 
 
+def mixture():
+    """An image between both kinds: a page's lines on a part of a photograph."""
+    pixels = of_a_screens_shape(PHOTOGRAPH).copy()
+    pixels[:SHARE_PX] = written(SHARE_PX, 1280)
+    return pixels
+
+
 def long_page():
     return np.concatenate([np.asarray(Image.open(each).convert("RGB")) for each in (LANDING, LANDING_B) * 2])
 
@@ -58,10 +68,12 @@ IMAGES = {
     "halved": lambda: page(0.5),
     "enlarged": lambda: page(1.6),  # is shrunk before it is looked at
     "long": long_page,
+    "phone": lambda: written(2500, 390),
     "photograph": lambda: of_a_screens_shape(PHOTOGRAPH),
-    "small": lambda: picture(300, 400),
+    "page and photograph": mixture,
     "noise": lambda: picture(701, 1283),
     "tall": lambda: picture(2103, 390),
+    "narrow": lambda: picture(3000, 17),
 }
 
 
@@ -89,11 +101,18 @@ def demo(browser):
 @pytest.mark.parametrize("name", IMAGES)
 def test_kinds_and_screens_are_those_of_python(site, name):
     pixels = IMAGES[name]()
-    found = site.evaluate(SEE, [sent(pixels), pixels.shape[:2], {"screen": "", "kind": ""}])
-    rows = rows_of_screens(pixels.shape[0], count_screens(pixels.shape))
-    assert found["screens"] == [[each.start, each.stop] for each in rows]
-    assert found["weights"] == [[kind_of(pixels), 1]]
-    np.testing.assert_allclose(found["drawn"], [_drawn(pixels[each]) for each in rows], rtol=1e-9)
+    predictor = load("pretrained")._loaded
+    found = site.evaluate(SEE, [sent(pixels), pixels.shape[:2], {"screen": "", "kind": "", "page": ""}])
+    weight = page_weight(pixels)
+    assert found["page"] == pytest.approx(weight, abs=1e-9)
+    assert found["weights"] == pytest.approx(predictor.weights(weight), abs=1e-9)
+    assert found["seenAs"] == predictor.seen_as(weight)
+    assert found["text"] == pytest.approx(text_height(pixels), abs=1e-9)
+    assert found["screen"] == screen_of(pixels, weight)
+    rows = rows_of_screens(pixels.shape, found["screen"])
+    assert found["rows"] == [[each.start, each.stop] for each in rows]
+    if name == "page and photograph":
+        assert 0.1 < weight < 0.9
 
 
 def as_png(pixels):
@@ -102,8 +121,9 @@ def as_png(pixels):
 
 FILES = {
     "page": (LANDING.read_bytes, {}, 1e-3),
-    "page as one picture": (LANDING.read_bytes, {"screen": "whole"}, 1e-3),
-    "long page": (as_png(lambda: long_page()[:1700]), {"screen": "desktop"}, 1e-3),
+    "page as one picture": (LANDING.read_bytes, {"screen": "whole", "kind": "picture"}, 1e-3),
+    "page and photograph": (as_png(mixture), {}, 1e-3),
+    "long page": (as_png(lambda: long_page()[:1100]), {}, 1e-3),
     # Chromium decodes a JPEG to other values than Pillow, by one level in some pixels.
     "photograph": (PHOTOGRAPH.read_bytes, {}, 2 * LEVEL),
 }
@@ -121,7 +141,7 @@ def test_both_doors_give_one_answer(site, demo, name):
         {"x": x * width, "y": y * height, "width": across * width, "height": down * height}
         for x, y, across, down in PARTS
     ]
-    wanted = [base64.b64encode(content).decode(), {"screen": "", "kind": "", **asked}, regions]
+    wanted = [base64.b64encode(content).decode(), asked, regions]
     answers = [door.evaluate(PREDICT, wanted) for door in (site, demo)]
     np.testing.assert_allclose(*(received(each.pop("values")) for each in answers), atol=tolerance)
     # A tenth of a percent is printed, and rounding may fall on either side of it.

@@ -10,8 +10,6 @@ import { Table, changesOf, overall, toCsv, toJson, verdict } from "./table.js";
 const find = (selector) => document.querySelector(selector);
 /** A new region has this part of the sides of the image. */
 const NEW_PART = 1 / 5;
-/** An image with less than this part of a screen's width is of another kind of screen. */
-const NARROWEST = 1 / 2;
 
 class Page {
   #facts;
@@ -51,9 +49,7 @@ class Page {
     for (const [index, sign] of ["−", "+"].entries()) {
       find(`#difference .legend b:nth-of-type(${index + 1})`).textContent = `${sign}${facts.change_limit}`;
     }
-    const choices = Object.entries(facts.screens).map(([name, [width, height]]) =>
-      make("option", { value: name }, `a page on a ${name} (${width} × ${height})`),
-    );
+    const choices = Object.keys(facts.screens).map((name) => make("option", { value: name }, `a page on a ${name}`));
     find("#screen").append(...choices);
   }
 
@@ -163,9 +159,10 @@ class Page {
     // At the usual opacity, the image is as dark as in the other overlays over a grey image.
     dim("#fading", this.#facts.dimmed, Math.min(1, opacity / this.#facts.opacity));
     const [a, b] = this.#panels;
-    const look = { view, opacity, screen: find("#screen").value };
-    a.show({ ...look, kind: "" });
-    b.show({ ...look, kind: a.map?.kind ?? "" }); // what is compared is seen alike
+    const screen = find("#screen").value;
+    const asked = { screen, kind: { "": "", whole: "picture" }[screen] ?? "page", page: "" };
+    a.show({ view, opacity, asked });
+    b.show({ view, opacity, asked: a.map ? asSeen(a.map) : asked }); // what is compared is seen alike
     this.#frame();
   }
 
@@ -173,7 +170,7 @@ class Page {
   async #reload() {
     const [a, b] = this.#panels;
     await (a.map ? a : b).reload(); // a new map of A has B follow
-    if (a.map) find("#screen").value = a.map.screen;
+    if (a.map) find("#screen").value = a.map.asked.screen;
     this.#look();
   }
 
@@ -195,10 +192,9 @@ class Page {
 
   /** Tall images get a choice of screens as wide as they, and scroll at full width; what scrolls can have the focus. */
   #frame() {
-    const width = Math.max(...this.#shown.map(({ map }) => map.imageWidth));
+    const isNarrow = Math.max(...this.#shown.map(({ map }) => map.imageWidth)) < this.#facts.narrowest_px;
     for (const option of find("#screen").options) {
-      const [across] = this.#facts.screens[option.value] ?? [0];
-      option.hidden = option.disabled = !option.selected && width < NARROWEST * across;
+      option.hidden = option.disabled = !option.selected && isNarrow && option.value in this.#facts.screens;
     }
     find("#highest").textContent = this.#shown.some(({ map }) => map.windows.length > 1) ? "highest of its screen" : "high attention";
     const isTall = this.#shown.some((panel) => panel.isTall);
@@ -258,6 +254,12 @@ class Page {
       measures: panel.measures(),
     }));
   }
+}
+
+/** What to ask for, so that another image is seen as the one of a map: on the same screens, and as much as a page. */
+function asSeen({ asked, windows: [[top, bottom], next], imageWidth, page }) {
+  const screen = bottom - top > imageWidth ? "phone" : "desktop";
+  return { screen: asked.screen || (next ? screen : ""), kind: "", page };
 }
 
 /** Let a filter make an image grey and darken it to `brightness`, both to a `degree` of 0..1. */

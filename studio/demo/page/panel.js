@@ -3,10 +3,12 @@
 import { Boxes } from "./boxes.js";
 import { announce, complain, forgive, make, percent, save } from "./dom.js";
 import { Measurable, measureAll } from "./map.js";
-import { Failure, derive, open, predict, readExample } from "./server.js";
+import { Failure, derive, open, predict, queryOf, readExample } from "./server.js";
 
 /** Views that fade into the image. */
 export const FADING = ["heat", "focus"];
+/** Ratio of height and width from which on an image may be seen at full width. */
+const TALL = 1.5;
 
 /**
  * Dispatches `open` when it shows another image, or none, and `map` when a map arrives. It shows `file` and `map`,
@@ -22,7 +24,7 @@ export class Panel extends EventTarget {
   #painter;
   #regions;
   #url = "";
-  #look = { view: "heat", opacity: 1, screen: "", kind: "" };
+  #look = { view: "heat", opacity: 1, asked: { screen: "", kind: "", page: "" } };
   #request = null;
 
   constructor(slot, { facts, painter, regions }) {
@@ -80,7 +82,7 @@ export class Panel extends EventTarget {
 
   /** What its map was asked for, so that a download is of the same map. */
   get #asked() {
-    return `screen=${this.map.screen}&kind=${this.map.kind ?? ""}`;
+    return queryOf(this.map.asked);
   }
 
   /** Load the file that `source` fetches from the server. */
@@ -100,14 +102,15 @@ export class Panel extends EventTarget {
     return !this.#find(".shown").hidden;
   }
 
-  /** Whether its image is so high that it can be seen screen by screen. */
+  /** Whether its image is so high that it may be seen at full width. */
   get isTall() {
-    return Boolean(this.map) && this.map.imageHeight > this.#facts.tall * this.map.imageWidth;
+    return Boolean(this.map) && this.map.imageHeight > TALL * this.map.imageWidth;
   }
 
-  /** Whether its image is higher than one screen of a phone, and so is best seen at full width. */
+  /** Whether its image is a long page, or higher than one screen of a phone, and so is best seen at full width. */
   get isWholePage() {
-    return this.map.imageHeight > this.#facts.one_screen * this.map.imageWidth;
+    const { windows, imageHeight, imageWidth } = this.map;
+    return (this.isTall && windows.length > 1) || imageHeight > this.#facts.screens.phone * imageWidth;
   }
 
   /** The size {width, height} of its image; null without a map. */
@@ -140,7 +143,7 @@ export class Panel extends EventTarget {
     this.#wait(true, request);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
-      const predicted = predict(file, this.#look, request.signal, (text) => this.#tell(text));
+      const predicted = predict(file, this.#look.asked, request.signal, (text) => this.#tell(text));
       const [map, visible] = await Promise.all([predicted, this.#preview(url, request)]);
       request.signal.throwIfAborted();
       URL.revokeObjectURL(this.#url);
@@ -211,7 +214,7 @@ export class Panel extends EventTarget {
 
   /**
    * Show the map as `view` (heat, focus, map, image), the first two with `opacity` (0..1), at which 0 shows the
-   * image as it is. Another `screen` and `kind` are those of later maps; `reload` fetches one.
+   * image as it is. What is `asked` is for later maps; `reload` fetches one.
    */
   show(look) {
     const isPainted = this.#look.view === look.view && look !== this.#look;
@@ -222,10 +225,13 @@ export class Panel extends EventTarget {
     if (this.map && !isPainted && look.view !== "image") this.#painter[look.view](canvas, this.map);
   }
 
-  /** Fetch the map again, if it is not of the screens and of the kind that are asked for. */
+  /** Fetch the map again, if it is not what is asked for. */
   async reload() {
-    const { screen, kind } = this.#look;
-    if (this.map && (this.map.screen !== screen || (kind && this.map.kind && this.map.kind !== kind))) await this.load(this.file);
+    if (!this.map) return;
+    const { asked } = this.#look;
+    const before = this.map.asked;
+    const isAsked = before.screen === asked.screen && before.kind === asked.kind && before.page === asked.page;
+    if (!isAsked) await this.load(this.file);
   }
 
   #frame(width, height) {
@@ -284,7 +290,8 @@ export class Panel extends EventTarget {
 /** A line with a number at the top of each screen of a map; nothing for one screen. */
 function marks({ windows, imageHeight }) {
   if (windows.length === 1) return [];
-  return windows.map(([top], index) => {
+  return windows.map((_, index) => {
+    const top = index ? windows[index - 1][1] : 0; // what two screens have is shown in the upper one
     const mark = make("i", {}, make("span", {}, `Screen ${index + 1}`));
     mark.style.top = percent(top / imageHeight, 4);
     return mark;

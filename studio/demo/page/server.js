@@ -8,9 +8,6 @@ export class Failure extends Error {
   }
 }
 
-/** Files that are pictures of pages, which were opened at an address. */
-const pages = new WeakSet();
-
 /** Fetch the model's name, the limits, the words and the colours. */
 export async function readFacts() {
   return received((await send("facts")).json());
@@ -23,22 +20,29 @@ export async function readExample(path) {
 }
 
 /**
- * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
- * kind of screen. The map has `windows`, the rows [top, bottom] of each screen in pixels of the image, and `values`, the
- * maps of the screens one below the other, row by row, each of the same `width` and `height`. Its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
- * nothing if the model sees all images alike. A module that has more to say about the wait calls a fourth argument with it,
- * a text.
+ * Predict the saliency map of an image, as it looks or as it is asked for: by a `screen` of facts.screens, or "whole", by a
+ * `kind`, "page" or "picture", or by the `page` of another map, a weight of 0..1. Empty texts ask for nothing.
+ *
+ * The map has `windows`, the rows [top, bottom] of each screen in pixels of the image, and `values`, the maps of the
+ * screens one below the other, row by row, each of the same `width` and `height`. Its `page` is how much the image was seen
+ * as a page, its `kind` what it is more than half, and `seenAs` says it in words, or nothing if the model sees all images
+ * alike. `asked` is what was asked for. A module that has more to say about the wait calls a fourth argument with it, a text.
  */
-export async function predict(file, { screen, kind }, signal) {
-  const page = pages.has(file) ? 1 : "";
-  const response = await post(`map?screen=${screen}&kind=${kind}&page=${page}`, file, signal);
+export async function predict(file, { screen = "", kind = "", page = "" }, signal) {
+  const asked = { screen, kind, page };
+  const response = await post(`map?${queryOf(asked)}`, file, signal);
   const size = (name) => response.headers.get(name).split("x").map(Number);
   const [width, height] = size("map-size");
   const [imageWidth, imageHeight] = size("image-size");
   const values = new Float32Array(await received(response.arrayBuffer()));
   const windows = response.headers.get("map-screens").split(",").map((rows) => rows.split("-").map(Number));
-  const [seen, seenAs] = ["map-kind", "map-seen-as"].map((name) => response.headers.get(name));
-  return { values, width, height, imageWidth, imageHeight, screen, windows, kind: seen, seenAs };
+  const [seen, weight, seenAs] = ["map-kind", "map-page", "map-seen-as"].map((name) => response.headers.get(name));
+  return { values, width, height, imageWidth, imageHeight, windows, kind: seen, page: Number(weight), seenAs, asked };
+}
+
+/** What is asked for as the query of an address. */
+export function queryOf({ screen, kind, page }) {
+  return `screen=${screen}&kind=${kind}&page=${page === "" ? "" : page.toFixed(6)}`;
 }
 
 /** Open a web address: the picture of its page, of the `whole` page or of what a window shows, or the picture it is. */
@@ -47,7 +51,6 @@ export async function open(address, whole) {
   const response = await post(`picture?whole=${whole ? 1 : ""}`, body);
   const content = await received(response.blob());
   const file = new File([content], decodeURIComponent(response.headers.get("picture-name")));
-  if (response.headers.get("picture-kind") === "page") pages.add(file);
   return file;
 }
 

@@ -60,21 +60,21 @@ export function reduced({ width, height }, count, most) {
   return scaled({ width, height }, min(1, most / (count === 1 ? max(width, height) : Math.sqrt(count * width * height))));
 }
 
-/** Average parts of a map, so that it has another size. */
+/** Average parts of a map, so that it has a smaller size. */
 export function shrink(map, size) {
-  const { width, height } = map;
-  // As Pillow's BOX: a pixel belongs to the part in which its middle is, wholly.
-  const parts = (length, n) => Int32Array.from({ length }, (_, index) => ceil(((index + 0.5) * n) / length) - 1);
-  const [rows, columns] = [parts(height, size.height), parts(width, size.width)];
-  const [sums, counts] = [new Float64Array(size.width * size.height), new Uint32Array(size.width * size.height)];
-  for (let y = 0; y < height; y += 1) {
-    for (let x = 0; x < width; x += 1) {
-      const at = rows[y] * size.width + columns[x];
-      sums[at] += map.values[y * width + x];
-      counts[at] += 1;
-    }
-  }
-  return { values: Float32Array.from(sums, (sum, at) => sum / counts[at]), ...size, channels: 1 };
+  return sumColumns(sumRows(map, blocks(map.height, size.height)), blocks(map.width, size.width));
+}
+
+/** The pixels of a line of `length` that each of `n` values averages: those whose middle is in it, as Pillow's BOX has them. */
+function blocks(length, n) {
+  const scale = length / n;
+  return Array.from({ length: n }, (_, index) => {
+    const centre = (index + 0.5) * scale;
+    const [first, end] = [max(0, floor(centre - 0.5 * scale + 0.5)), min(length, floor(centre + 0.5 * scale + 0.5))];
+    const isInside = (place) => (place - centre + 0.5) * (1 / scale) > -0.5 && (place - centre + 0.5) * (1 / scale) <= 0.5;
+    const places = Int32Array.from({ length: end - first }, (_, tap) => first + tap).filter(isInside);
+    return { places, weights: new Float64Array(places.length).fill(1 / places.length) };
+  });
 }
 
 /** Resize a prediction until both sides cover the size, and keep its centre. */

@@ -1,15 +1,17 @@
-/** Cuts a long page into screens, as trainer/prediction/screens.py does with the numbers of facts.json. */
+/** The screens of a long page, as trainer/prediction/screens.py has them, with the numbers of facts.json. */
 
 import { rint } from "./resize.js";
 
 /**
- * The rows [top, bottom] of each screen of an image {width, height}: all rows of one that is not cut. `screen` is empty
- * to decide by the size, "whole", or a kind of facts.screens.
+ * The rows [top, bottom] of each screen of an image {width, height}: all rows of one that is seen at once. A `screen` is
+ * "whole", or of facts.screens.
  */
-export function screensOf({ width, height }, screen, facts) {
-  const count = screen === "whole" ? 1 : countScreens({ width, height }, screen, facts);
-  const edges = Array.from({ length: count + 1 }, (_, index) => rint((height * index) / count));
-  return edges.slice(1).map((bottom, index) => [edges[index], bottom]);
+export function screensOf({ width, height }, screen, { screens, narrowest_px }) {
+  const step = screen === "whole" || width < narrowest_px ? height : rint(screens[screen] * width);
+  const last = Math.max(0, height - step);
+  const tops = [];
+  for (let top = 0; top < last; top += step) tops.push(top);
+  return [...tops, last].map((top) => [top, Math.min(top + step, height)]);
 }
 
 /** The map that is shown of an image {width, height}: each row is of the first of its `screens` that has it. */
@@ -21,10 +23,4 @@ export function joined(maps, screens, { width, height }) {
     shown = bottom;
   }
   return { values, width, height, channels: 1 };
-}
-
-function countScreens({ width, height }, kind, { screens, tall, one_screen, narrowest_px, desktop_px }) {
-  if (width < narrowest_px || height <= (kind ? tall : one_screen) * width) return 1;
-  const [across, down] = screens[kind || (width >= desktop_px ? "desktop" : "phone")];
-  return Math.max(1, rint(((height / width) * across) / down));
 }

@@ -11,7 +11,7 @@ export class Failure extends Error {
   }
 }
 
-/** File -> what was predicted of it, by screen and kind: a download needs no second prediction. */
+/** File -> what was predicted of it, by what was asked for: a download needs no second prediction. */
 const known = new WeakMap();
 const waiting = new Map();
 /** The page's policy accepts addresses of scripts from such an object alone. */
@@ -34,16 +34,25 @@ export async function readExample(path) {
 }
 
 /**
- * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
- * kind of screen. The map has `windows`, the rows [top, bottom] of each screen in pixels of the image, and `values`, the
- * maps of the screens one below the other, row by row, each of the same `width` and `height`. Its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
- * nothing if the model sees all images alike. `tell` is called with texts about the wait.
+ * Predict the saliency map of an image, as it looks or as it is asked for: by a `screen` of facts.screens, or "whole", by a
+ * `kind`, "page" or "picture", or by the `page` of another map, a weight of 0..1. Empty texts ask for nothing.
+ *
+ * The map has `windows`, the rows [top, bottom] of each screen in pixels of the image, and `values`, the maps of the
+ * screens one below the other, row by row, each of the same `width` and `height`. Its `page` is how much the image was seen
+ * as a page, its `kind` what it is more than half, and `seenAs` says it in words, or nothing if the model sees all images
+ * alike. `asked` is what was asked for. `tell` is called with texts about the wait.
  */
-export async function predict(file, { screen, kind = "" }, signal, tell = () => {}) {
-  const { map, predicted } = await ask({ file, screen, kind }, signal, tell);
+export async function predict(file, { screen = "", kind = "", page = "" }, signal, tell = () => {}) {
+  const asked = { screen, kind, page };
+  const { map, predicted } = await ask({ file, asked }, signal, tell);
   if (!known.has(file)) known.set(file, new Map());
-  known.get(file).set(`${screen},${map.kind}`, predicted);
-  return { ...map, screen };
+  known.get(file).set(queryOf(asked), predicted);
+  return { ...map, asked };
+}
+
+/** What is asked for as the query of an address. */
+export function queryOf({ screen, kind, page }) {
+  return `screen=${screen}&kind=${kind}&page=${page}`;
 }
 
 /** A site opens no web addresses: browsers show no page the picture of another one. */
@@ -51,12 +60,13 @@ export async function open() {
   throw new Failure("this site opens no addresses. Choose an image");
 }
 
-/** Draw from an image what a path such as `map.png?screen=&kind=page` says. */
+/** Draw from an image what a path such as `map.png?screen=&kind=page&page=` says. */
 export async function derive(path, file) {
   const { pathname, searchParams } = new URL(path, location.href);
-  const { screen, kind, view, opacity } = Object.fromEntries(searchParams);
-  const predicted = known.get(file)?.get(`${screen},${kind}`);
-  return ask({ drawing: pathname.split("/").at(-1), file, screen, kind, view, opacity: Number(opacity), predicted });
+  const { view, opacity, screen, kind, page } = Object.fromEntries(searchParams);
+  const asked = { screen, kind, page: page && Number(page) };
+  const predicted = known.get(file)?.get(queryOf(asked));
+  return ask({ drawing: pathname.split("/").at(-1), file, asked, view, opacity: Number(opacity), predicted });
 }
 
 function start() {

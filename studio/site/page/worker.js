@@ -4,7 +4,7 @@
  */
 
 import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
-import { mixed, peaked, weightsOf } from "./kinds.js";
+import { mixed, peaked, see } from "./kinds.js";
 import { mirrored, prepare, reduced, restore, shrink } from "./resize.js";
 import { joined, screensOf } from "./screens.js";
 
@@ -45,7 +45,7 @@ async function respond({ id, ...request }) {
   try {
     await pause();
     const image = await decode(request.file);
-    const predicted = request.predicted ?? (await predict(image, request, say, pause));
+    const predicted = request.predicted ?? (await predict(image, request.asked, say, pause));
     const maps = restoreAll(predicted, image);
     const { drawing } = request;
     const value = drawing
@@ -80,14 +80,14 @@ async function decode(file) {
 }
 
 /**
- * Predict each screen of an image alone, as the kinds that it is or is asked for. Returns the `weights` of the kinds, the
- * rows of the `screens`, and for each screen the `predictions`, a grid of the network's output for each kind.
+ * Predict each screen of an image alone. Returns as what the image is `seen`, the rows of the `screens`, and for each screen
+ * the `predictions`, a grid of the network's output for each kind.
  */
 async function predict(image, asked, say, pause) {
   say("Loading the model…");
-  const weights = weightsOf(image, asked, facts);
-  const screens = screensOf(image, asked.screen, facts);
-  const kinds = [...weights.keys()].map((kind) => facts.kinds[kind]);
+  const seen = see(image, asked, facts);
+  const screens = screensOf(image, seen.screen, facts);
+  const kinds = [...seen.weights.keys()].map((kind) => facts.kinds[kind]);
   const network = await session(NETWORK);
   const runs = screens.length * kinds.reduce((sum, { flips }) => sum + (flips ? 2 : 1), 0);
   let done = 0;
@@ -105,7 +105,7 @@ async function predict(image, asked, say, pause) {
     for (const kind of kinds) ofScreen.push(await predictAs(kind, prepare(image, rows, kind.image_size), run));
     predictions.push(ofScreen);
   }
-  return { weights, screens, predictions };
+  return { seen, screens, predictions };
 }
 
 /** Predict the map of a prepared grid (H, W, 3) as one kind of facts.kinds: `run` is the network, to which it is handed. */
@@ -120,10 +120,10 @@ async function predictAs({ file, flips }, grid, run) {
 }
 
 /** The maps of an image's screens at their own sizes, grids of 0..1. Of several, each has the largest value 1. */
-function restoreAll({ weights, screens, predictions }, { width }) {
+function restoreAll({ seen, screens, predictions }, { width }) {
   return predictions.map((ofScreen, index) => {
     const [top, bottom] = screens[index];
-    const map = mixed(ofScreen.map((each) => restore(each, { width, height: bottom - top })), weights);
+    const map = mixed(ofScreen.map((each) => restore(each, { width, height: bottom - top })), seen.weights);
     return screens.length > 1 ? peaked(map) : map;
   });
 }
@@ -158,13 +158,13 @@ async function load(name) {
 }
 
 /** The maps of the screens for the page. */
-function describe(maps, { weights, screens }, image) {
+function describe(maps, { seen, screens }, image) {
   const size = reduced(maps[0], maps.length, facts.max_map_px);
   const values = new Float32Array(maps.length * size.width * size.height);
   maps.forEach((map, index) => values.set(shrink(map, size).values, index * size.width * size.height));
-  const [kind] = weights.keys();
+  const { page, kind, seenAs } = seen;
   const sizes = { ...size, imageWidth: image.width, imageHeight: image.height };
-  return { values, ...sizes, windows: screens, kind, seenAs: facts.kinds[kind].seen_as };
+  return { values, ...sizes, windows: screens, page, kind, seenAs };
 }
 
 // === PNGs ===
