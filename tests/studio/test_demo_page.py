@@ -470,7 +470,12 @@ def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predict
     load(page, file("phone page.png", picture(1200, 400)))
     assert page.locator("#wide").is_checked()
     screens = page.locator("#screen option:not([hidden])")
-    assert screens.evaluate_all("options => options.map((option) => option.value)") == ["", "whole", "desktop", "phone"]
+    assert screens.evaluate_all("options => options.map((option) => option.value)") == [
+        "",
+        "whole",
+        "desktop",
+        "phone",
+    ]
     pixels = picture(2000, 800)
     load(page, file("page.png", pixels))
     frame, stage = (page.locator(f"{FIRST} {part}") for part in (".frame", ".stage"))

@@ -1,26 +1,20 @@
 """The trial of a version, with the server of images/serving as its container, on Vertex AI's API on loopback."""
 
 import contextlib
-import json
 import shutil
-import threading
-import time
-import urllib.request
 
 import pytest
-import uvicorn
 
 from lifecycle.registry import trial, vertex_registry
 from lifecycle.registry.register import open_registry
-from serving.app import build_app
-from serving.maps import Maps
 from serving.model import ServedModel
-from serving.settings import Contract, ServerConfig
+from serving.settings import Contract
 from tests import kinds, vertex_endpoints
 from tests.lifecycle.registry.test_contract import record
 from tests.lifecycle.registry.test_endpoint import answering
 from tests.narrow import narrowed
 from tests.refusals import refused
+from tests.serving.server import ask, serving
 from tests.trainer import predictable
 from trainer.errors import GateError
 from trainer.io.files import write_json
@@ -33,30 +27,19 @@ ONE_KIND = {"image_size": [64, 80], "dataset": "osie", "settings": {}}
 
 @contextlib.contextmanager
 def container(version):
-    """The address of a server on loopback that runs as Vertex AI runs the container of a version."""
+    """The address of a server on loopback that is started as Vertex AI starts the container of a version."""
     spec = version["containerSpec"]
-    environment = {
-        "AIP_STORAGE_URI": version["artifactUri"],
-        "AIP_PREDICT_ROUTE": spec["predictRoute"],
-        "AIP_HEALTH_ROUTE": spec["healthRoute"],
-    }
-    contract, config = Contract.of(environment), ServerConfig()
-    served, maps = ServedModel("", 1, contract.model), Maps(1, config)
-    served.load()
-    app = build_app(served, maps, config, contract, lambda line: None)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", ws="none", log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        maps.close()
-    assert not thread.is_alive()
+    contract = Contract.of(
+        {
+            "AIP_STORAGE_URI": version["artifactUri"],
+            "AIP_PREDICT_ROUTE": spec["predictRoute"],
+            "AIP_HEALTH_ROUTE": spec["healthRoute"],
+        }
+    )
+    model = ServedModel("", 2, contract.model)
+    model.load()
+    with serving(model, contract) as (address, _):
+        yield address
 
 
 @pytest.fixture
@@ -64,13 +47,9 @@ def endpoint(vertex):
     """An empty endpoint `maps`, whose versions are answered for by their containers."""
 
     def answer(version, body):
-        spec = version["containerSpec"]
         with container(version) as address:
-            with urllib.request.urlopen(address + spec["healthRoute"], timeout=60) as healthy:
-                assert healthy.status == 200
-            content = json.dumps(body).encode()
-            with urllib.request.urlopen(address + spec["predictRoute"], content, timeout=60) as answered:
-                return answered.status, json.load(answered)
+            assert ask(address, path=version["containerSpec"]["healthRoute"])[0] == 200
+            return ask(address, body, version["containerSpec"]["predictRoute"])[:2]
 
     vertex.state["answer"] = answer
     with narrowed():
