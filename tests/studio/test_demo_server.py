@@ -19,9 +19,8 @@ from studio.demo import app
 from studio.demo.app import is_loopback
 from tests import site
 from tests.studio.demo import Held, encoded, picture, serving, write_model, written
-from trainer.network import preprocess
 from trainer.pictures import read_picture
-from trainer.prediction.heat import blend, tint
+from trainer.prediction.heat import blend, draw_grey, tint
 from trainer.prediction.regions import Region, measure_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -101,7 +100,7 @@ def test_downloads_are_what_predict_writes(client, predictor):
     expected = predictor.predict(pixels)
     grey = client.post("/map.png", content=encoded(pixels), headers=BYTES)
     levels = np.asarray(Image.open(io.BytesIO(grey.content)))
-    np.testing.assert_array_equal(levels, preprocess.restore_map(expected, (120, 80)))
+    np.testing.assert_array_equal(levels, np.asarray(draw_grey(expected)))
     overlay = client.post("/overlay.png?opacity=0.35", content=encoded(pixels), headers=BYTES)
     drawn = np.asarray(Image.open(io.BytesIO(overlay.content)))
     np.testing.assert_array_equal(drawn, tint(pixels, expected, opacity=0.35))

@@ -87,10 +87,16 @@ class Frame:
 
         It is neither scaled, clipped nor rounded. It is resized until both sides cover `size`, and its centre is
         kept: the inverse of fitting and padding.
-        Shapes are as in `restore_map`.
 
         Example: a map of 240 x 320 for an image of 600 x 600 becomes 600 x 800, and its middle 600 columns are
         kept.
+
+        Args:
+            values: (H, W) or (H, W, 1), 0..1, the network's output.
+            size: (h, w) of the image, pixels.
+
+        Returns:
+            (h, w) or (h, w, 1) like the input. Bicubic interpolation overshoots, so values may leave 0..1.
         """
         levels = np.asarray(values, np.float32)
         ratio = max(_ratios(levels.shape[:2], size))
@@ -106,19 +112,6 @@ class Frame:
         resized = _resize(image, (height, width))
         np.clip(resized, 0, 255, out=fitted[top : top + height, left : left + width])
         return fitted
-
-
-def restore_map(values: npt.ArrayLike, size: Size) -> npt.NDArray[np.uint8]:
-    """Resize a predicted map to the size of its image, as grey levels.
-
-    Args:
-        values: (H, W) or (H, W, 1), 0..1, the network's output.
-        size: (h, w) of the image, pixels.
-
-    Returns:
-        (h, w) or (h, w, 1) like the input, uint8.
-    """
-    return np.rint(np.clip(Frame.back(values, size) * 255, 0, 255)).astype(np.uint8)
 
 
 def _ratios(original_size: Any, size: Any) -> list[float]:

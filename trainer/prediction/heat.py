@@ -67,7 +67,7 @@ BAND_PIXELS = 2**16
 
 
 def draw_grey(map: Map, largest: int = 255) -> Image.Image:
-    """Draw a map (h, w), 0..1, in grey levels 0..`largest`, rounded as in `preprocess.restore_map`.
+    """Draw a map (h, w), 0..1, in grey levels 0..`largest`, rounded to the nearest.
 
     Example:
         >>> draw_grey(saliency).save("map.png")

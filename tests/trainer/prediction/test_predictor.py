@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
-from trainer.network import PICTURE, preprocess
+from trainer.network import PICTURE
 from trainer.network.preprocess import Frame
 from trainer.prediction.heat import draw_grey
 from trainer.prediction.predictor import Predictor, Prepared
@@ -31,7 +31,6 @@ def prediction(seed, size):
 @pytest.mark.parametrize(("case", "original", "size"), [(k, *sizes) for k, sizes in enumerate(SIZES)])
 def test_golden_predictions_become_the_golden_maps(case, original, size):
     levels = np.asarray(draw_grey(restored(prediction(300 + case, size), original))).astype(int)
-    np.testing.assert_array_equal(levels, preprocess.restore_map(prediction(300 + case, size), original))
     golden = GOLDEN["post_{}x{}_to_{}x{}".format(*size, *original)].reshape(original)
     assert np.abs(levels - golden).max() <= 1
     assert np.count_nonzero(levels - golden) < 1e-4 * golden.size
