@@ -177,6 +177,15 @@ def test_endpoint_answers_with_pretrained_which_is_uploaded_once(
     assert len(vertex.sent("POST", "models:upload")) == 2
 
 
+def test_pretrained_cannot_answer_without_an_image_that_serves_it(vertex, registry, endpoint, add, address):
+    add(1)
+    registry.deploy("msinet", 1, "maps", 10)
+    bare = open_registry(address.replace(f"&serving={SERVING}", ""))
+    with refused(SettingError, f"vertex://{PROJECT}/{LOCATION}", "?serving=IMAGE"):
+        bare.set_alias("msinet", DEFAULT, 0)
+    assert (registry.aliases("msinet"), answering(vertex, endpoint)) == ({DEFAULT: 1}, {1: 100})
+
+
 @pytest.mark.parametrize("promoted", [False, True])
 def test_default_and_endpoint_go_back_together(vertex, registry, endpoint, add, command, promoted):
     add(1)
