@@ -9,11 +9,16 @@ from PIL import Image
 
 from studio.demo.app import PAGE
 from studio.site.build import build_site
+from tests import kinds
 from tests.browser import Watched
 from tests.guide import ROOT
+from tests.narrow import weights_of
 from tests.studio.demo import encoded, picture, serving as serving_demo, written
 from tests.studio.site import BASE64, ISOLATED, opening, received, sent
-from trainer.api import load
+from tests.trainer import predictable
+from trainer.api import Model
+from trainer.models.answering import Answering
+from trainer.network.compact import write_compact
 from trainer.prediction.kinds import page_weight, screen_of, text_height
 from trainer.prediction.screens import rows_of_screens
 
@@ -78,35 +83,38 @@ IMAGES = {
 
 
 @pytest.fixture(scope="module")
-def folder(runtime, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site") / "site"
-    build_site(load("pretrained"), runtime, folder)
-    return folder
+def model(narrow, tmp_path_factory):
+    """An untrained narrow model that sees pages at a size of their own, with kernels of 8 bits as the site's."""
+    folder = tmp_path_factory.mktemp("kinds") / "model"
+    config = {"image_size": [64, 80], "dataset": "osie", "settings": {}, "kinds": {"page": kinds.PAGES}}
+    write_compact(weights_of(predictable.network(5)), folder, config)
+    return Model(Answering("tiny", folder)).load()
 
 
 @pytest.fixture(scope="module")
-def site(browser, folder):
+def site(browser, model, runtime, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site") / "site"
+    build_site(model, runtime, folder)
     with opening(browser, folder, ISOLATED) as watched:
         yield watched.page
 
 
 @pytest.fixture(scope="module")
-def demo(browser):
+def demo(browser, model):
     """The demo page of the same model, in the same browser."""
-    with serving_demo(load("pretrained")) as address, browser.new_context() as context:
+    with serving_demo(model) as address, browser.new_context() as context:
         context.add_init_script(BASE64)
         yield Watched(context, f"{address}/").page
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_kinds_and_screens_are_those_of_python(site, name):
+def test_kinds_and_screens_are_those_of_python(site, model, name):
     pixels = IMAGES[name]()
-    predictor = load("pretrained")._loaded
     found = site.evaluate(SEE, [sent(pixels), pixels.shape[:2], {"screen": "", "kind": "", "page": ""}])
     weight = page_weight(pixels)
     assert found["page"] == pytest.approx(weight, abs=1e-9)
-    assert found["weights"] == pytest.approx(predictor.weights(weight), abs=1e-9)
-    assert found["seenAs"] == predictor.seen_as(weight)
+    assert found["weights"] == pytest.approx(model._loaded.weights(weight), abs=1e-9)
+    assert found["seenAs"] == model.seen_as(weight)
     assert found["text"] == pytest.approx(text_height(pixels), abs=1e-9)
     assert found["screen"] == screen_of(pixels, weight)
     rows = rows_of_screens(pixels.shape, found["screen"])

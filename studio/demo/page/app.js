@@ -257,9 +257,9 @@ class Page {
 }
 
 /** What to ask for, so that another image is seen as the one of a map: on the same screens, and as much as a page. */
-function asSeen({ asked, windows: [[top, bottom], next], imageWidth, page }) {
+function asSeen({ asked, windows: [[top, bottom], next], imageWidth, page, seenAs }) {
   const screen = bottom - top > imageWidth ? "phone" : "desktop";
-  return { screen: asked.screen || (next ? screen : ""), kind: "", page };
+  return { screen: asked.screen || (next ? screen : ""), kind: "", page: seenAs ? page : "" };
 }
 
 /** Let a filter make an image grey and darken it to `brightness`, both to a `degree` of 0..1. */
