@@ -154,4 +154,5 @@ def test_both_doors_give_one_answer(site, demo, name):
     np.testing.assert_allclose(*(received(each.pop("values")) for each in answers), atol=tolerance)
     # A tenth of a percent is printed, and rounding may fall on either side of it.
     np.testing.assert_allclose(*(each.pop("shares") for each in answers), atol=tolerance / 2)
+    np.testing.assert_allclose(*(each.pop("page") for each in answers), atol=1e-6)
     assert answers[0] == answers[1]

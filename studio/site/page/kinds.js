@@ -48,9 +48,9 @@ export function pageWeight(image, content) {
 }
 
 /** What a person sees at a time of an image with this `pageWeight`. */
-function screenOf(image, page, { screens, content }) {
+function screenOf(image, page, { screens, desktop_px, content }) {
   if (page < 0.5 || image.height <= screens.desktop * image.width) return "whole";
-  return textHeight(image, content) <= content.small_text ? "desktop" : "phone";
+  return image.width >= desktop_px && textHeight(image, content) <= content.small_text ? "desktop" : "phone";
 }
 
 /** The median height of the lines of text of an image, divided by its width; 1 without text. */
