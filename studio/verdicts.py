@@ -352,16 +352,23 @@ def judge_designs(
         UserError: they are seen as two kinds.
     """
     measured = []
-    for design in designs:
-        restored = model.predict(design.pixels, kind=kind, size=design.size)
+    for design, restored in zip(designs, _maps_of(model, designs, kind), strict=True):
         empty = empty_screens(model, design.resized, restored)
         measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions), empty))
-    check_kinds([each.design.label for each in measured], [each.map for each in measured], model)
     first, before = measured[0], measured[1] if measured[1:] else None
     print("predicting what regions keep without their content ...", file=sys.stderr, flush=True)
     floors = [model.floor(designs[0].resized, first.map, each) for each in first.measures]
     first = dataclasses.replace(first, floors=floors)
     return CheckResult(first, before, judge(requirements, first.measures, before.measures if before else ()))
+
+
+def _maps_of(model: Model, designs: Sequence[Design], kind: str) -> list[SaliencyMap]:
+    """Predict one or two designs, the second as the first was seen. Raises `UserError` for two kinds."""
+    maps = [model.predict(each.pixels, kind=kind, size=each.size) for each in designs]
+    check_kinds([each.label for each in designs], maps, model)
+    if maps[-1].page != maps[0].page:
+        maps[-1] = model.predict(designs[-1].pixels, kind=maps[0].page, size=designs[-1].size)
+    return maps
 
 
 def verdicts_table(checked: CheckResult) -> Table:

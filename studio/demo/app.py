@@ -61,6 +61,8 @@ GRACE_S = 5
 MEANINGS = {
     "Share": "The part of all attention on the image that falls into the region. On a page that is seen screen by "
     "screen, the part of the screen that has most of the region, and so for all figures.",
+    "Floor": "The share that the place keeps when the region is painted over with the colour around it. What the "
+    "share is above it, the content gets.",
     "Area": "The part of the image that the region covers.",
     "Ratio": "Share divided by area. 1\N{MULTIPLICATION SIGN} is evenly spread attention, "
     "3\N{MULTIPLICATION SIGN} is three times as much.",

@@ -20,8 +20,7 @@ def model():
 
 
 def found(model, pixels, kind=""):
-    kind = model.kind_of(pixels, kind)
-    return empty_screens(model, pixels, model.predict(pixels, kind=kind), kind)
+    return empty_screens(model, pixels, model.predict(pixels, kind=kind))
 
 
 @pytest.mark.parametrize("kind", ["page", "picture"])

@@ -10,8 +10,8 @@ from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Provenance
 from trainer.network import PAGE, PICTURE, ModelFolder
 
-PAGES = "Web pages: a good first guess, but it hardly reacts to colour alone."
-PHOTOGRAPHS = "Photographs and posters: a good first guess, unless they show neither people nor things."
+PAGES = "Web pages and posters: a good first guess, but it hardly reacts to colour alone."
+PHOTOGRAPHS = "Photographs: a good first guess, unless they show neither people nor things."
 CHARTS = "Charts: not reliable."
 HINTS = {PAGE: f"{PAGES} {CHARTS}", PICTURE: f"{PHOTOGRAPHS} {CHARTS}"}
 """Kind of images -> what PRETRAINED must say about its maps of them. docs/model-card.md has the figures."""

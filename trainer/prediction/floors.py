@@ -16,8 +16,8 @@ from trainer.prediction.screens import WHOLE
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
-RING_PART, RING_PX = 0.1, 3
-"""Width of the ring around a box, as a part of the box's shorter side, and at least in pixels."""
+RING_PARTS, RING_PX = 10, 3
+"""The ring around a box is as wide as the box's shorter side divided by the first, and at least the second."""
 
 
 def painted_over(image: Pixels, box: tuple[slice, slice]) -> Pixels:
@@ -31,7 +31,7 @@ def painted_over(image: Pixels, box: tuple[slice, slice]) -> Pixels:
         box: the rows and the columns.
     """
     rows, columns = box
-    width = max(RING_PX, round(RING_PART * min(rows.stop - rows.start, columns.stop - columns.start)))
+    width = max(RING_PX, min(rows.stop - rows.start, columns.stop - columns.start) // RING_PARTS)
     top, left = max(0, rows.start - width), max(0, columns.start - width)
     around = image[top : rows.stop + width, left : columns.stop + width]
     is_ring = np.ones(around.shape[:2], bool)

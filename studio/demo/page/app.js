@@ -5,7 +5,8 @@ import { Painter, moved } from "./map.js";
 import { FADING, Panel } from "./panel.js";
 import { Regions } from "./regions.js";
 import { readFacts } from "./server.js";
-import { Table, changesOf, overall, toCsv, toJson, verdict } from "./table.js";
+import { Table, changesOf, overall, toCsv, toJson, unseenIn, verdict } from "./table.js";
+import { Unseen } from "./unseen.js";
 
 const find = (selector) => document.querySelector(selector);
 /** A new region has this part of the sides of the image. */
@@ -14,6 +15,7 @@ const NEW_PART = 1 / 5;
 class Page {
   #facts;
   #regions = new Regions();
+  #unseen;
   #panels;
   #painter;
   #table;
@@ -23,7 +25,8 @@ class Page {
     this.#facts = facts;
     this.#painter = new Painter(facts);
     this.#table = new Table(find("#results table"), this.#regions, facts.meanings, facts.region_colors);
-    const shared = { facts, painter: this.#painter, regions: this.#regions };
+    this.#unseen = new Unseen(facts.clear);
+    const shared = { facts, painter: this.#painter, regions: this.#regions, unseen: this.#unseen };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#images").append(...this.#panels.map((panel) => panel.element));
     this.#describe(facts);
@@ -33,7 +36,7 @@ class Page {
   }
 
   #describe(facts) {
-    find("#model").textContent = [`Model: ${facts.model}`, facts.hint].filter(Boolean).join(". ");
+    find("#model").textContent = `Model: ${facts.model}`;
     const sizes = Object.entries(facts.kinds).map(([kind, { image_size: size }]) => `${kind}s at ${size.join(" × ")}`);
     find("#model").title = `It sees ${sizes.join(" and ")} pixels (height × width).`;
     find("#privacy").textContent = facts.privacy;
@@ -83,6 +86,8 @@ class Page {
       });
     }
     for (const panel of this.#panels) panel.addEventListener("open", () => this.#update());
+    this.#unseen.addEventListener("change", () => this.#measure());
+    this.#unseen.addEventListener("rest", () => find("#work").classList.remove("is-measuring"));
     for (const kind of ["change", "select"]) this.#regions.addEventListener(kind, () => this.#measure());
     document.addEventListener("keydown", (event) => {
       const isUndo = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key === "z";
@@ -241,6 +246,13 @@ class Page {
     this.#table.show(ofA, ofB, changes);
     find("#verdict").hidden = !(changes && count);
     if (changes && count) find("#verdict").textContent = verdict(this.#regions.list, changes);
+    const unseen = ofB ? "" : unseenIn(this.#regions.list, ofA, this.#facts.clear);
+    find("#unseen").hidden = !unseen;
+    find("#unseen").textContent = unseen;
+    for (const panel of this.#panels) panel.warn();
+    // While two images are compared, the table has no floors.
+    this.#unseen.want(this.#shown.map(({ file, map, regions }) => ({ file, map, regions: ofB ? [] : regions })));
+    find("#work").classList.toggle("is-measuring", this.#unseen.isBusy);
     find("#results .of-b").hidden = !(ofB && count);
     find("#results .hint").hidden = count > 0;
     find("#meanings").hidden = !count;

@@ -38,6 +38,13 @@ export class Measurable {
     Object.assign(this, { values, height: shown, means });
   }
 
+  /** The map of one screen alone, 0 for the top. */
+  alone(index) {
+    const { values, width, height, top, bottom } = this.#screens[index];
+    const rows = bottom - top;
+    return new Measurable({ ...this, values, width, height, imageHeight: rows, windows: [[0, rows]] });
+  }
+
   /** The image pixel {x, y} of the peak; of several screens, that of the first. */
   get peakAt() {
     return this.#screens[0].peak.at;

@@ -24,15 +24,17 @@ export class Panel extends EventTarget {
   #painter;
   #regions;
   #url = "";
+  #unseen;
   #look = { view: "heat", opacity: 1, asked: { screen: "", kind: "", page: "" } };
   #request = null;
 
-  constructor(slot, { facts, painter, regions }) {
+  constructor(slot, { facts, painter, regions, unseen }) {
     super();
     this.#slot = slot;
     this.#facts = facts;
     this.#painter = painter;
     this.#regions = regions;
+    this.#unseen = unseen;
     this.element = document.querySelector("#panel").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Image ${slot}`);
     for (const heading of this.element.querySelectorAll("h2 span")) heading.hidden = heading.dataset.slot !== slot;
@@ -128,15 +130,29 @@ export class Panel extends EventTarget {
     return this.#url;
   }
 
-  /** The measures of the regions on this image, in their order; null without a map, or without image A. */
+  /**
+   * The measures of the regions on this image, in their order, each with the `floor` that is known of it; null without a
+   * map, or without image A.
+   */
   measures() {
-    return this.map && this.#regions.size && measureAll(this.map, this.regions);
+    if (!this.map || !this.#regions.size) return null;
+    const floors = this.#unseen.floors(this.map, this.regions);
+    return measureAll(this.map, this.regions).map((measure, index) => ({ ...measure, floor: floors[index] }));
+  }
+
+  /** Say where the map is known to show nothing of the image. */
+  warn() {
+    const screens = this.map ? this.#unseen.emptyScreens(this.map) : [];
+    const where = this.map?.windows.length > 1 ? ` on screen ${screens.join(", ")}` : "";
+    this.#find(".hollow").hidden = !screens.length;
+    this.#find(".hollow").textContent = `This map is nearly that of an empty page${where}: it says nothing about the content.`;
   }
 
   /** Show a file and its predicted map; on failure, show a message and keep the image from before. */
   async load(file) {
     forgive();
     this.#request?.abort();
+    this.#unseen.want([]); // what somebody waits for comes first
     const request = new AbortController();
     this.#request = request;
     const url = URL.createObjectURL(file);
@@ -188,6 +204,8 @@ export class Panel extends EventTarget {
     const [kind] = (map.seenAs ?? "").split(","); // without the network's size, for which there is no room
     this.#find(".size").textContent = [`${map.imageWidth} × ${map.imageHeight}`, kind].filter(Boolean).join(", ");
     this.#find(".size").title = map.seenAs ?? "";
+    this.#find(".trust").textContent = this.#facts.hints[map.kind] ?? "";
+    this.warn();
     this.#find(".stage img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
@@ -207,6 +225,7 @@ export class Panel extends EventTarget {
       this.#find(".stage img").src = this.#url;
       this.#find(".stage img").classList.remove("blank");
       this.#frame(this.map.imageWidth, this.map.imageHeight);
+      this.dispatchEvent(new Event("open"));
     } else {
       this.#open(false);
     }

@@ -5,9 +5,13 @@ import { shareText } from "./map.js";
 
 const times = (ratio) => `${ratio.toFixed(ratio < 9.95 ? 1 : 0)}×`;
 
+/** A floor as text: it may still be predicted, or be unknown. */
+const floorText = (floor) => (floor === undefined ? "…" : floor === null ? "–" : percent(floor));
+
 /** Heading and text of each column; `a` and `b` are the measures of a region on images A and B, `change` is their text. */
 const COLUMNS = [
   ["Share", ({ a }) => shareText(a).replace(" of", "\nof")],
+  ["Floor", ({ a }) => floorText(a.floor)],
   ["Area", ({ a }) => percent(a.area)],
   ["Ratio", ({ a }) => times(a.ratio)],
   ["Peak", ({ a }) => percent(a.peak, 0)],
@@ -23,12 +27,24 @@ const COMPARING_COLUMNS = [
  * Say how the share of each region changes; `a` and `b` are the measures on both images. A change within what saving,
  * scaling or moving the same image does, as trainer/prediction/regions.py has it, is not clear.
  */
-export function changesOf(a, b, { part, share }) {
+export function changesOf(a, b, clear) {
   return a.map((one, index) => {
     const [before, after] = [one.share, b[index].share];
-    const isClear = Math.abs(after - before) > Math.min(part * Math.max(before, after), share);
+    const isClear = isClearChange(before, after, clear);
     return { by: after - before, isClear, text: isClear ? `${points(before, after)} pp` : "no clear change" };
   });
+}
+
+function isClearChange(before, after, { part, share }) {
+  return Math.abs(after - before) > Math.min(part * Math.max(before, after), share);
+}
+
+/** A sentence on the regions of which the content gets no clear attention; empty if there is none. */
+export function unseenIn(regions, measures, clear) {
+  const isUnseen = ({ floor, share }) => floor != null && (share <= floor || !isClearChange(floor, share, clear));
+  const names = regions.filter((_, index) => isUnseen(measures[index])).map(({ name }) => name);
+  const text = "adds no clear attention: its place has about as much without it";
+  return names.length ? `The content of ${names.join(", ")} ${text}.` : "";
 }
 
 /** A sentence on which region gains and which one loses most from A to B. */
@@ -135,9 +151,9 @@ function closeIcon() {
 function entries(images) {
   return images.flatMap(({ slot, name, regions, measures }) =>
     regions.map((region, index) => {
-      const { share, area, ratio, peak, peakAt, rank, screen } = measures[index];
+      const { share, area, ratio, peak, peakAt, rank, screen, floor = null } = measures[index];
       const { x, y, width, height } = region;
-      const measured = { share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank, screen };
+      const measured = { share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank, screen, floor };
       return { picture: slot, file: name, region: region.name, x, y, width, height, ...measured };
     }),
   );
