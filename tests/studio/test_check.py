@@ -11,6 +11,7 @@ from PIL import Image
 from studio.__main__ import main
 from tests.golden.inputs import image
 from tests.refusals import assert_named
+from tests.studio.demo import written
 from tests.studio.pages import CONFIG, needs_browser, serving
 from trainer.prediction import predictor as predictor_module
 from trainer.prediction.regions import Region, measure_regions
@@ -93,12 +94,12 @@ def test_a_region_that_falls_short_ends_with_1_and_a_sentence(narrow_model, desi
 
 
 def test_a_region_of_a_long_page_is_checked_on_its_screen(narrow_model, designs, capsys):
-    screens = [image(seed, 1, 400, 640)[0] for seed in range(5)]
+    screens = [written(450, 720, seed) for seed in range(5)]
     Image.fromarray(np.concatenate(screens)).save("long.png")
     Image.fromarray(screens[3]).save("alone.png")
     check(narrow_model, "alone.png", "--region=a:20,50,200,90", "--require=a>=0%", "--json=-")
     (alone,) = json.loads(capsys.readouterr().out)["design"]["regions"]
-    regions = ["--region=a:20,1250,200,90", "--region=b:20,350,200,40"]
+    regions = ["--region=a:20,1400,200,90", "--region=b:20,350,200,40"]
     required = ["--require=a.screen<=1", "--require=a.rank<=1", "--require=b.screen<=1"]
     assert check(narrow_model, "long.png", *regions, *required, "--json=c.json") == 1
     out = capsys.readouterr().out
@@ -108,7 +109,7 @@ def test_a_region_of_a_long_page_is_checked_on_its_screen(narrow_model, designs,
     now = content["design"]["regions"][0]
     assert now["share"] == pytest.approx(alone["share"], rel=1e-6)
     assert (now["area"], now["rank"]) == (alone["area"], alone["rank"])
-    assert now["peak_at"] == [alone["peak_at"][0] + 1200, alone["peak_at"][1]]
+    assert now["peak_at"] == [alone["peak_at"][0] + 1350, alone["peak_at"][1]]
     assert f"{100 * now['share']:.1f}% of screen 4" in out
 
 

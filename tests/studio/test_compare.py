@@ -10,6 +10,7 @@ from studio.__main__ import main
 from studio.difference import share_moved
 from tests.golden.inputs import image
 from tests.refusals import refused
+from tests.studio.demo import written
 from tests.studio.pages import CONFIG, needs_browser
 from trainer.errors import MismatchError
 
@@ -57,17 +58,17 @@ def test_two_designs_are_compared(narrow_model, pictures, capsys):
 
 
 def test_a_long_design_is_compared_screen_by_screen(narrow_model, predictor, pictures, capsys):
-    screens = [image(seed, 1, 400, 640)[0] for seed in range(5)]
+    screens = [written(450, 720, seed) for seed in range(5)]
     pages = [np.concatenate(screens), np.concatenate([*screens[:4], screens[4][:, ::-1]])]
     for name, pixels_ in zip("ab", pages, strict=True):
         Image.fromarray(pixels_).save(f"{name}.png")
-    Image.fromarray(pages[1]).resize((320, 1000)).save("small.png")  # alone, its screens would be a phone's
-    regions = ["--region", "top:0,0,320,300", "--region", "end:0,1700,320,300"]
+    Image.fromarray(pages[1]).resize((360, 1125)).save("small.png")
+    regions = ["--region", "top:0,0,320,300", "--region", "end:0,1900,320,300"]
     run(narrow_model, "a.png", "b.png", "--json", "-", "--output-dir", "maps", *regions)
     summary = json.loads(capsys.readouterr().out)
     top, end = summary["regions"]
     assert (top["share_change"], top["first"]["screen"], end["second"]["screen"]) == (0, 1, 5)
-    last, turned = (predictor.predict(page[1600:]) for page in pages)
+    last, turned = (predictor.predict(page[1800:]) for page in pages)
     assert summary["moved"] == pytest.approx(share_moved(last, turned) / 5, abs=1e-4)
     assert end["share_change"] == pytest.approx(
         turned[100:, :320].sum() / turned.sum() - last[100:, :320].sum() / last.sum(), abs=1e-4

@@ -5,7 +5,7 @@ import pytest
 
 from studio.difference import draw_difference, share_moved
 from trainer.api import CHANGE, Change
-from trainer.prediction.screens import rows_of_screens
+from trainer.prediction.saliency_map import SaliencyMap, Screen
 
 Y, X = np.mgrid[:120, :160]
 MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)
@@ -39,8 +39,13 @@ def test_what_is_elsewhere_is_moved():
 
 
 def test_of_a_long_page_what_is_elsewhere_is_the_mean_over_its_screens():
-    before, after = np.random.default_rng(0).random((2, 2000, 640), np.float32)
-    parts = [(before[rows], after[rows]) for rows in rows_of_screens(2000, 5)]
-    assert share_moved(before, after) == pytest.approx(np.mean([share_moved(*pair) for pair in parts]))
-    scaled = np.concatenate([part * (1 + index) for index, (_, part) in enumerate(parts)])
-    assert share_moved(before, scaled) == pytest.approx(share_moved(before, after), rel=1e-5)
+    before, after = np.random.default_rng(0).random((2, 5, 400, 640), np.float32)
+    rows = [slice(top, top + 400) for top in (0, 400, 800, 1200, 1500)]  # the last two overlap
+
+    def joined(parts):
+        return SaliencyMap([Screen(*each) for each in zip(rows, parts, strict=True)])
+
+    expected = np.mean([share_moved(*pair) for pair in zip(before, after, strict=True)])
+    assert share_moved(joined(before), joined(after)) == pytest.approx(expected)
+    scaled = [part * (1 + index) for index, part in enumerate(after)]
+    assert share_moved(joined(before), joined(scaled)) == pytest.approx(expected, rel=1e-5)
