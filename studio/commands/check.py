@@ -1,7 +1,7 @@
 """Check that regions of a design get the attention that they need, for a team's pipeline.
 
   python -m studio check design.png --region button:20,300,160,48 --require 'button>=8%'
-  python -m studio check design.png --regions regions.json --baseline before.png --max-drop 20%
+  python -m studio check design.png --regions regions.json --baseline before.png --max-drop 30%
   python -m studio check https://example.com --selector '#buy' --require 'buy.rank<=2' --junit attention.xml
 
 DESIGN is a picture (a file, or gs://), an HTML file, or an address. An HTML file and an address are opened in the
@@ -13,7 +13,7 @@ A requirement is NAME[.MEASURE], then >=, <=, > or <, then a limit. The measures
   peak    largest value in the region, in % of the map's largest (NAME.peak>=50%)
   ratio   share divided by the region's part of the area; 1 if attention were spread evenly (NAME.ratio>1.5)
   rank    place among all regions by share, 1 for the largest (NAME.rank<=2)
-  drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=20%)
+  drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=30%)
   screen  screen of a long page that has most of the region, 1 for the top (NAME.screen<=1)
 
 A long page is predicted screen by screen, and a region is measured on the screen that has most of it. The floor is
@@ -77,7 +77,7 @@ def configure(parser: Parser) -> None:
         "--max-drop",
         default="",
         metavar="PERCENT",
-        help="Largest drop of each region from the baseline, such as 20%%, unless a requirement gives its own.",
+        help="Largest drop of each region from the baseline, such as 30%%, unless a requirement gives its own.",
     )
     group = parser.group("regions")
     add_region(group)
@@ -142,7 +142,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     requirements = all_requirements(parsed.require, parsed.max_drop, names)
     check(
         bool(requirements),
-        "nothing is required: give --require 'NAME>=8%', or --baseline with --max-drop 20%",
+        "nothing is required: give --require 'NAME>=8%', or --baseline with --max-drop 30%",
         SettingError,
     )
     drop = next((each for each in requirements if each.measure == DROP), None)
