@@ -122,7 +122,6 @@ MARKS: dict[str, dict[str, Mark]] = {
         "curl": SERVER,
         "python -c": SERVER,
         "python docs/serving/client.py": SERVER,
-        "python docs/serving/client_grpc.py": SERVER,
         "gcloud": CLOUD,
         "make run-pipeline": CLOUD,
         "python docs/serving/from_lines.py": CLOUD,

@@ -15,12 +15,12 @@ import time
 
 import pytest
 
+from serving.settings import MODEL, PREDICT
 from tests import vertex_models  # noqa: F401 - routes
-from tests.guide import GCLOUD, PAGES
+from tests.guide import GCLOUD, PAGES, ROOT
 from tests.https import STORAGE, answered_by
 from tests.pipeline import test_images_command as test_images
 from tests.test_images import BUILD
-from tests.test_serving_image import GUIDE, STAGES
 from tests.vertex import IMAGES, LOCATION, PARENT, PROJECT, SERVICE_ACCOUNT, ApiError, operation, route
 
 VERTEX = (
@@ -90,7 +90,7 @@ def deploy(server, request):
     )
 
 
-@route("POST", "endpoints/7:rawPredict")
+@route("POST", "endpoints/7:predict")
 def predict(server, request):
     return {"predictions": []}
 
@@ -197,7 +197,7 @@ def commands():
         "ENDPOINT_ID": "7",
         "MODEL_ID": "4000",
     }
-    lines = re.findall(r"^gcloud ai .*$", GUIDE, re.MULTILINE)
+    lines = re.findall(r"^gcloud ai .*$", (ROOT / "docs" / "serving.md").read_text(), re.MULTILINE)
     for line in lines:
         for name, value in values.items():
             line = re.sub(rf"\$?\b{name}\b", value, line)
@@ -205,7 +205,7 @@ def commands():
 
 
 def test_commands_of_the_guide_to_serving_are_accepted(environment, vertex):
-    (environment / "request.json").write_text("{}")
+    (environment / "request.json").write_text('{"instances": [{"b64": ""}]}')
     version = {
         "name": f"{PARENT}/models/4000",
         "displayName": "msinet",
@@ -218,14 +218,13 @@ def test_commands_of_the_guide_to_serving_are_accepted(environment, vertex):
         finished = run("bash", "-c", command, cwd=environment)
         assert finished.returncode == 0, f"{command}\n{finished.stderr}"
     (uploaded,) = vertex.sent("POST", "models:upload")
-    name = STAGES["serving"].pairs("ENV")["MODEL_NAME"]
     assert uploaded.body["model"]["containerSpec"] == {
         "imageUri": f"{IMAGES}/msinet-serving:v1",
-        "predictRoute": f"/v1/models/{name}:predict",
-        "healthRoute": f"/v1/models/{name}",
+        "predictRoute": PREDICT,
+        "healthRoute": MODEL,
         "ports": [{"containerPort": 8080}],
     }
-    assert vertex.sent("POST", "endpoints/7:rawPredict")
+    assert vertex.sent("POST", "endpoints/7:predict")
 
 
 # === What is written down ===

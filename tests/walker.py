@@ -257,7 +257,8 @@ def served(walker: "Walker", call: Call) -> None:
 
 def uploaded(walker: "Walker", call: Call) -> None:
     walker.need(f"pushed {call.flags['--container-image-uri']}")
-    walker.need(f"object {call.flags['--artifact-uri']}")
+    if artifacts := call.flags.get("--artifact-uri"):
+        walker.need(f"object {artifacts}")
     walker.make("model of MODEL_ID")
 
 
@@ -272,7 +273,7 @@ ROWS = {
     "gcloud ai endpoints delete": Row(AI, removes=("endpoint of {0}",), role=USER),
     "gcloud ai endpoints describe": Row(AI, prints=("DEPLOYED_MODEL_ID",), role=USER),
     "gcloud ai endpoints list": Row(AI, prints=("ENDPOINT_ID",), role=USER),
-    "gcloud ai endpoints raw-predict": Row((*AI, "endpoint of {0}"), role=USER),
+    "gcloud ai endpoints predict": Row((*AI, "endpoint of {0}"), role=USER),
     "gcloud ai endpoints undeploy-model": Row(AI, role=USER),
     "gcloud ai models delete": Row(AI, removes=("model of {0}",), role=USER),
     "gcloud ai models list": Row(AI, prints=("MODEL_ID",), role=USER),
@@ -341,12 +342,11 @@ ROWS = {
     "base64": Row(role=NOBODY),
     "git rev-parse": Row(role=NOBODY),
     "make install": Row(makes=("packages",), role=NOBODY),
-    "python docs/serving/client_grpc.py": Row(("service port 8500",), role=NOBODY),
     "python -c": Row(role=NOBODY),
     "python docs/serving/client_onnx.py": Row(("file model.onnx",), role=NOBODY),
     "python docs/serving/from_lines.py": Row(("file maps",), role=NOBODY),
     "python docs/serving/to_lines.py": Row(role=NOBODY),
-    "python docs/serving/client.py": Row(("service port 8501",), role=NOBODY),
+    "python docs/serving/client.py": Row(("service port 8080",), role=NOBODY),
 }
 
 

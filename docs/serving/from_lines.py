@@ -17,4 +17,4 @@ for results in map(pathlib.Path, sys.argv[2:]):
         if content:
             (folder / f"{result['key']}.png").write_bytes(content)
         else:
-            print(f"{result['key']} is no image that the model reads", file=sys.stderr)
+            print(f"{result['key']}: {result['prediction']['error']}", file=sys.stderr)

@@ -234,8 +234,7 @@ def test_project_without_terraform_has_what_the_reference_makes_and_removes(tmp_
     [
         ("export BUCKET", "nothing sets $BUCKET"),
         ("export MODEL", "nothing sets $MODEL"),
-        ("docker run", "there is no service port 8501"),
-        ("python -m trainer export", "there is no file export(/|$)"),
+        ("docker run", "there is no service port 8080"),
         ("gcloud ai models upload", "there is no model of MODEL_ID"),
         ("gcloud ai models list", "nothing says what MODEL_ID is"),
         ("python docs/serving/to_lines.py", "there is no file photos.jsonl"),
