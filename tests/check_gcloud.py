@@ -28,6 +28,7 @@ VERTEX = (
     "artifactregistry.googleapis.com",
     "containeranalysis.googleapis.com",
     f"{LOCATION}-aiplatform.googleapis.com",
+    f"{LOCATION}-prediction-aiplatform.googleapis.com",
 )
 """Hosts that tests/vertex.py answers as."""
 
