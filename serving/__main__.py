@@ -15,6 +15,10 @@ from trainer.settings import Parser, add_settings, settings_of
 from trainer.tools import add_model
 
 
+MOST_PARALLEL = 8
+"""Maps that are computed at once unless a flag says otherwise: the networks of each need up to half a gigabyte."""
+
+
 def say(line: str) -> None:
     """Print a line at once."""
     print(line, flush=True)
@@ -45,7 +49,7 @@ def serve(name: str, config: ServerConfig, contract: Contract) -> None:
     Raises:
         UserError: the model cannot be loaded.
     """
-    parallel = config.parallel or n_cpus()
+    parallel = config.parallel or min(n_cpus(), MOST_PARALLEL)
     model, maps = ServedModel(name, parallel, contract.model), Maps(parallel, config)
     app = build_app(model, maps, config, contract, say)
     server = build_server(app, config)

@@ -20,7 +20,7 @@ class ServerConfig:
     TITLE: ClassVar[str] = "server"
     host: str = setting("0.0.0.0", "Address to listen on.")  # noqa: S104 - others reach a container so
     port: int = setting(8080, "Port to listen on. 0 chooses a free one. Vertex AI names another.", ge=0, le=65535)
-    parallel: int = setting(0, "Images whose maps are computed at once. 0 for one on each CPU.", ge=0)
+    parallel: int = setting(0, "Images whose maps are computed at once. 0 for one on each CPU, at most 8.", ge=0)
     most_megapixels: float = setting(
         MOST_MEGAPIXELS,
         "Largest image, and of all images that are decoded at a time. Each megapixel takes 15 MB of memory.",

@@ -75,7 +75,7 @@ def test_maps_are_the_predictors_whatever_is_beside_them(server, folder):
 def test_many_clients_at_once_have_the_map_that_each_has_alone(server, folder):
     alone = Predictor(folder)
     images = [kinds.sky(60 + 10 * index, 90) for index in range(6)]
-    answers = [None] * len(images)
+    answers = [()] * len(images)
 
     def send(index):
         answers[index] = ask(server, {"instances": [instance(encoded(images[index]))] * 3})

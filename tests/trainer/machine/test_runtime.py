@@ -1,8 +1,10 @@
 """Available memory, from files in the layouts of both versions of control groups."""
 
+import os
+
 import pytest
 
-from trainer.machine.runtime import PROC, available_bytes
+from trainer.machine.runtime import PROC, available_bytes, n_cpus
 
 MEMINFO = """MemTotal:       24689768 kB
 MemFree:         1000000 kB
@@ -71,3 +73,11 @@ def first(limit, usage, inactive_file):
 )
 def test_control_groups_limit_what_is_available(own, groups, available, machine):
     assert machine(own, **groups) == available
+
+
+@pytest.mark.parametrize(("quota", "expected"), [("max 100000", None), ("100000 100000", 1), ("50000 100000", 1)])
+def test_a_container_has_its_share_of_the_processors(tmp_path, quota, expected):
+    own = n_cpus(tmp_path)
+    assert own == len(os.sched_getaffinity(0))
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert n_cpus(tmp_path) == (expected or own)

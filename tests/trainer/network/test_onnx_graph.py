@@ -121,6 +121,16 @@ def test_an_inference_names_its_runtime_and_precision(network, tmp_path, precisi
     assert inference(images(48, 64)).shape == (4, 48, 64)
 
 
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=NEEDS_BFLOAT16)])
+def test_maps_computed_at_once_have_the_bits_of_each_alone(network, tmp_path, precision):
+    """A network of several streams, which would be the library's own way, fails in one of five attempts."""
+    folder, stimuli = predictable.write_model(tmp_path / "model", network), np.repeat(images(48, 64), 4, axis=0)
+    expected = Inference(folder, (48, 64), precision)(stimuli)
+    for _ in range(5):
+        found = Inference(folder, (48, 64), precision, parallel=3)(stimuli)
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("format", ["onnx", "onnx-int8"])
 def test_exports_say_what_they_need_and_predict(network, tmp_path, format):
     folder = predictable.write_model(tmp_path / "model", network)
