@@ -14,7 +14,6 @@ from trainer.machine import n_cpus
 from trainer.settings import Parser, add_settings, settings_of
 from trainer.tools import add_model
 
-
 MOST_PARALLEL = 8
 """Maps that are computed at once unless a flag says otherwise: the networks of each need up to half a gigabyte."""
 
