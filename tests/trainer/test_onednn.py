@@ -9,7 +9,6 @@ import pytest
 from tensorflow.python.util import _pywrap_util_port
 
 import trainer
-from tests.test_serving_image import SERVING
 
 NAME = "TF_ENABLE_ONEDNN_OPTS"
 # Simulates a CPU on which TensorFlow turns oneDNN off, by a setting that is removed afterwards.
@@ -39,7 +38,3 @@ def test_value_that_the_user_has_set_stays(monkeypatch, value, expected):
 def test_notebook_that_imports_tensorflow_first_is_told():
     finished = subprocess.run([sys.executable, "-c", TOO_LATE], capture_output=True, text=True, check=True)
     assert f"Import trainer first, or set {NAME}=1" in finished.stderr
-
-
-def test_serving_image_turns_it_on_too():
-    assert SERVING.pairs("ENV")[NAME] == "1"
