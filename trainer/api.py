@@ -270,7 +270,7 @@ class Model:
         Example:
             >>> (button,) = measure(saliency, "button:64,412,262,57")
             >>> button.share, model.floor("examples/landing-a.png", saliency, button)
-            (0.038, 0.019)
+            (0.038, 0.007)
 
         Args:
             image: as for `predict`, of the size of the map.

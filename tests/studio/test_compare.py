@@ -71,7 +71,7 @@ def test_a_long_design_is_compared_screen_by_screen(narrow_model, predictor, pic
     last, turned = (predictor.predict(page[1800:]) for page in pages)
     assert summary["moved"] == pytest.approx(share_moved(last, turned) / 5, abs=1e-4)
     assert end["share_change"] == pytest.approx(
-        turned[100:, :320].sum() / turned.sum() - last[100:, :320].sum() / last.sum(), abs=1e-4
+        turned[100:400, :320].sum() / turned.sum() - last[100:400, :320].sum() / last.sum(), abs=1e-4
     )
     run(narrow_model, "a.png", "small.png", "--json", "-", *regions)
     again = json.loads(capsys.readouterr().out)["regions"][1]

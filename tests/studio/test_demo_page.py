@@ -130,12 +130,16 @@ def download(page, selector):
     return download.value.suggested_filename, download.value.path().read_bytes()
 
 
-def rows(page):
-    """The rows of the regions' CSV, with numbers as floats."""
+def rows(page, has_floors=False):
+    """The rows of the regions' CSV, with numbers as floats, and with floors, which come later, if asked for."""
     _, content = download(page, "#csv")
     texts = ("picture", "file", "region")
     return [
-        {name: value if name in texts else float(value) if value else None for name, value in row.items()}
+        {
+            name: value if name in texts else float(value) if value else None
+            for name, value in row.items()
+            if has_floors or name != "floor"
+        }
         for row in csv.DictReader(io.StringIO(content.decode()))
     ]
 
@@ -285,7 +289,7 @@ def test_figures_of_the_page_are_those_of_python(opened, predictor, tmp_path, si
     assert page.locator(".box .tag").first.inner_text() == f'The "logo", left · {share}'
     name, content = download(page, "#json")
     assert name == "one_regions.json"
-    assert json.loads(content)[0] == measured[0]
+    assert json.loads(content)[0].items() >= measured[0].items()
     (tmp_path / name).write_bytes(content)
     assert read_regions(tmp_path / name) == regions
     if tolerance < 1e-5:
@@ -300,7 +304,7 @@ def test_floor_of_a_region_is_that_of_python(opened, predictor):
     drag(page, (0.7, 0.0), (1.0, 0.4))
     page.locator("tbody td:nth-child(3)", has_text="%").nth(1).wait_for()
     rest(page)
-    measured = rows(page)
+    measured = rows(page, has_floors=True)
     regions = [Region(row["region"], row["x"], row["y"], row["width"], row["height"]) for row in measured]
     saliency = predictor.predict(pixels)
     expected = [predictor.floor(pixels, saliency, each) for each in measure_regions(saliency, regions)]
@@ -312,7 +316,7 @@ def test_floor_of_a_region_is_that_of_python(opened, predictor):
     page.keyboard.press("ArrowRight")
     assert page.locator("tbody td:nth-child(3)").first.inner_text() == "…"
     page.locator("tbody td:nth-child(3)", has_text="%").nth(1).wait_for()
-    assert rows(page)[0]["floor"] != pytest.approx(expected[0], abs=1e-7)
+    assert rows(page, has_floors=True)[0]["floor"] != pytest.approx(expected[0], abs=1e-7)
 
 
 @pytest.mark.parametrize("is_blank", [True, False])
