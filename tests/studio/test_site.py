@@ -200,6 +200,19 @@ def test_regions_of_an_example_are_measured(page, model):
     assert found["share"] == pytest.approx(expected.share, abs=LEVEL)
 
 
+def test_floor_of_a_region_is_that_of_python(page, model):
+    pixels = picture(300, 400)
+    load_image(page, "one.png", pixels)
+    page.click("#add")
+    page.locator("tbody td:nth-child(3)", has_text="%").wait_for()
+    (found,) = json.loads(download(page, "#json")[1])
+    region = Region(found["region"], found["x"], found["y"], found["width"], found["height"])
+    saliency = model.predict(pixels)
+    (measured,) = measure_regions(saliency, [region])
+    assert found["floor"] == pytest.approx(model.floor(pixels, saliency, measured), abs=LEVEL)
+    assert found["floor"] != pytest.approx(measured.share, abs=LEVEL / 10)
+
+
 @pytest.mark.parametrize("view", ["heat", "focus"])
 def test_downloads_are_those_of_python(page, model, view):
     pixels = picture(60, 80)
