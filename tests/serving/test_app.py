@@ -17,7 +17,6 @@ from tests.serving.server import ask, encoded, instance, levels, loaded, serving
 from trainer.pictures import read_picture
 from trainer.prediction.heat import draw_grey
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.screens import screens_of
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -64,18 +63,17 @@ def test_maps_are_the_predictors_whatever_is_beside_them(server, folder):
     assert all(answer["predictions"][index]["error"] for index in failed)
     right = [each for each in answer["predictions"] if each["b64"]]
     for content, found in zip(contents, right, strict=True):
-        pixels = read_picture(content, "it")
-        np.testing.assert_array_equal(levels(found), np.asarray(draw_grey(alone.predict(pixels))))
-        assert found["kind"] == alone.kind_of(pixels)
-        assert found["seen_as"] == alone.seen_as(found["kind"])
-        assert found["windows"] == [[rows.start, rows.stop] for rows in screens_of(pixels.shape)]
+        expected = alone.predict(read_picture(content, "it"))
+        np.testing.assert_array_equal(levels(found), np.asarray(draw_grey(expected)))
+        assert (found["kind"], found["seen_as"]) == (expected.kind, alone.seen_as(expected.page))
+        assert found["windows"] == [[rows.start, rows.stop] for rows, _ in expected.screens]
     assert [each["kind"] for each in right[:2]] == ["picture", "page"]
 
 
 def test_many_clients_at_once_have_the_map_that_each_has_alone(server, folder):
     alone = Predictor(folder)
     images = [kinds.sky(60 + 10 * index, 90) for index in range(6)]
-    answers = [()] * len(images)
+    answers = {}
 
     def send(index):
         answers[index] = ask(server, {"instances": [instance(encoded(images[index]))] * 3})
@@ -85,7 +83,8 @@ def test_many_clients_at_once_have_the_map_that_each_has_alone(server, folder):
         thread.start()
     for thread in threads:
         thread.join()
-    for image, (status, answer, _) in zip(images, answers, strict=True):
+    for index, image in enumerate(images):
+        status, answer, _ = answers[index]
         assert status == 200
         for found in answer["predictions"]:
             np.testing.assert_array_equal(levels(found), np.asarray(draw_grey(alone.predict(image))))
