@@ -38,6 +38,7 @@ LONG = (
     "components/test_kubeflow.py",
     "trainer/evaluation/test_evaluate.py",
     "trainer/training/test_distributed.py",
+    "test_one_picture.py",
     "test_install.py",
     "test_expressions.py",
     "studio/test_demo_page.py",
