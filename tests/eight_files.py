@@ -9,8 +9,6 @@ from tests.guide import ROOT
 from tests.studio.demo import encoded, written
 
 EXAMPLES = ROOT / "examples"
-LOSSY = ("photograph.jpg", "turned.jpg", "cmyk.jpg", "transparent.png")
-"""Files whose pixels browsers decode to other values than Pillow, by a level here and there."""
 
 
 def write_files(folder):

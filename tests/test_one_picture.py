@@ -17,7 +17,7 @@ from PIL import Image
 from studio.demo.app import shrink_maps
 from studio.site.build import build_site
 from tests.browser import Watched
-from tests.eight_files import LOSSY, write_files
+from tests.eight_files import write_files
 from tests.guide import ROOT
 from tests.serving import server
 from tests.studio import demo, site
@@ -224,9 +224,8 @@ def differences(answers, expected):
 def test_the_same_eight_files_have_the_same_maps_at_each_door(door, given):
     answers = DOORS[door](given)
     assert list(answers) == list(given.expected)
-    decodes = door == "site"  # all others read files with Pillow
     for name, (of_map, of_shares) in differences(answers, given.expected).items():
-        assert of_map <= (2 * LEVEL if decodes and name in LOSSY else EXACT), name
+        assert of_map <= EXACT, name
         assert of_shares <= PRINTED, name
         wanted, seen = given.expected[name], answers[name].seen
         assert seen.get("page", wanted.page) == pytest.approx(wanted.page, abs=EXACT), name
