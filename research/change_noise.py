@@ -53,17 +53,16 @@ def main(folders: list[str]) -> None:
     pairs, whole = defaultdict(list), defaultdict(list)
     for path in sorted(each for folder in folders for each in pathlib.Path(folder).iterdir()):
         pixels = read_picture(path.read_bytes(), path.name)
-        size = height, width = pixels.shape[:2]
+        height, width = pixels.shape[:2]
         regions = [
             Region("", int(x * width), int(y * height), side * width, side * height)
             for side in SIDES
             for y, x in random.uniform(0, 1 - side, (REGIONS, 2))
         ]
         sides = [f"side {side:.0%}" for side in SIDES for _ in range(REGIONS)]
-        seen_as = predictor.kind_of(pixels)  # as two designs are compared: both are of one kind
-        before = predictor.predict(pixels, kind=seen_as)
+        before = predictor.predict(pixels)
         for kind, image in variants(pixels).items():
-            after = predictor.predict(image, size=size, kind=seen_as)
+            after = predictor.predict(image, like=before)  # as two designs are compared
             whole[kind].append(share_moved(before, after))
             for side, *measures in zip(
                 sides, measure_regions(before, regions), measure_regions(after, regions), strict=True

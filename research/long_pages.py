@@ -18,8 +18,9 @@ from trainer.metrics.metrics import correlation, nss
 from trainer.models.find import choose_model
 from trainer.models.model_names import PRETRAINED
 from trainer.pictures import read_picture
+from trainer.prediction.kinds import page_weight, screen_of
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.screens import SCREENS, count_screens
+from trainer.prediction.screens import DESKTOP, SCREENS, WHOLE
 
 PICTURES = 60
 PAGES = ((5, False), (5, True), (3, True), (2, True))
@@ -45,17 +46,16 @@ def main(folder: str) -> None:
         points.append(marks)
     for n_pictures, is_screen in PAGES:
         height, width = pictures[0].shape[:2]
-        kept = round(width * SCREENS["desktop"][0] / SCREENS["desktop"][1]) if is_screen else height
+        kept = round(width * SCREENS[DESKTOP]) if is_screen else height
         middle = slice((height - kept) // 2, (height - kept) // 2 + kept)
         scores = []
         for first in range(0, len(pictures), n_pictures):
             chosen = range(first, first + n_pictures)
             page = np.concatenate([pictures[index][middle] for index in chosen])
-            n_screens = count_screens(page.shape, "desktop")
-            whole, cut = predictor.predict(page, 1), predictor.predict(page, n_screens)
+            whole, cut = predictor.predict(page, WHOLE), predictor.predict(page, DESKTOP)
             for row, index in enumerate(chosen):
                 part = slice(row * kept, (row + 1) * kept)
-                predicted = (whole[part], cut[part], predictor.predict(pictures[index][middle], 1))
+                predicted = (whole[part], cut[part], predictor.predict(pictures[index][middle], WHOLE))
                 marks = points[index][middle]
                 at = np.repeat(np.argwhere(marks), marks[marks > 0], axis=0)
                 scores.append(
@@ -64,8 +64,11 @@ def main(folder: str) -> None:
                         for each in predicted
                     ]
                 )
-        is_cut = count_screens(page.shape) > 1
-        print(f"pages of {page.shape[0]} x {width}, {n_pictures} pictures, {n_screens} screens; cut: {is_cut}")
+        asked = screen_of(page, page_weight(page))
+        n_screens = len(cut.screens)
+        print(
+            f"pages of {page.shape[0]} x {width}, {n_pictures} pictures, {n_screens} screens. By content: {asked}"
+        )
         titles = ("as one image", "screen by screen", "picture alone")
         for title, values in zip(titles, np.transpose(scores, (1, 2, 0)), strict=True):
             errors = 1.96 * values.std(axis=1, ddof=1) / len(scores) ** 0.5

@@ -41,7 +41,7 @@ LEVELS = [
     studio.emptiness studio.noise studio.web_pages
     studio.designs
     studio.demo studio.verdicts
-    studio.site
+    studio.site studio.verdict_pictures
     studio.commands
     studio.__main__
     serving.settings

@@ -29,15 +29,8 @@ from typing import Any
 
 from studio.browser_settings import PageConfig
 from studio.designs import parse_element, read_all
-from studio.verdicts import (
-    DROP,
-    all_requirements,
-    judge_designs,
-    name_pictures,
-    verdicts_table,
-    write_junit,
-    write_pictures,
-)
+from studio.verdict_pictures import name_pictures, write_pictures
+from studio.verdicts import DROP, all_requirements, judge_designs, verdicts_table, write_junit
 from trainer.api import SettingError, UserError, find, parse_regions, read_regions
 from trainer.tools import (
     Parser,
