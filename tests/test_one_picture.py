@@ -72,43 +72,39 @@ class Answer(NamedTuple):
 
 def command_line(given):
     """`predict` with floats and figures."""
-    return _predict(given, "npy", lambda path: Answer(np.load(path)))
+    return _of_predict(given, "npy", lambda path: Answer(np.load(path)))
 
 
 def command_line_png(given):
-    return _predict(given, "png", lambda path: _grey(path.read_bytes()))
+    return _of_predict(given, "png", lambda path: _grey(path.read_bytes()))
 
 
-def _predict(given, format, read):
-    flags = [f"--output-dir={given.folder}", f"--format={format}", *(f"--region={each}" for each in REGIONS)]
-    outcome = given.folder / "outcome.json"
-    main(["predict", *map(str, given.paths.values()), "--model=pretrained", f"--json={outcome}", *flags])
+def _of_predict(given, format, read):
     answers = {}
-    for name, told in zip(given.paths, json.loads(outcome.read_text())["images"], strict=True):
+    for name, told in zip(given.paths, given.fixture("outcomes"), strict=True):
         seen = {"page": told["page"], "seen_as": told["seen_as"]}
         shares = tuple(each["share"] for each in told["regions"])
-        answers[name] = read(given.folder / told["results"][format])._replace(seen=seen, shares=shares)
+        answers[name] = read(pathlib.Path(told["results"][format]))._replace(seen=seen, shares=shares)
     return answers
-
-
-def page_png(given):
-    """What the demo's page lets download."""
-    with demo.serving(given.model) as address:
-        bodies = {name: path.read_bytes() for name, path in given.paths.items()}
-        found = {
-            name: httpx.post(f"{address}/map.png", content=body, headers=BINARY, timeout=60)
-            for name, body in bodies.items()
-        }
-    return {name: _grey(response.content) for name, response in found.items()}
 
 
 def page(given):
     """The demo's page in a browser: what it draws and measures."""
-    opened = given.fixture("browser")
-    with demo.serving(given.model) as address, opened.new_context() as context:
+    address = given.fixture("demo_address")
+    with given.fixture("browser").new_context() as context:
         context.add_init_script(site.BASE64)
         shown = Watched(context, f"{address}/").page
         return {name: _of_browser(shown, path, given.expected[name].shape) for name, path in given.paths.items()}
+
+
+def page_png(given):
+    """What the demo's page lets download."""
+    address = f"{given.fixture('demo_address')}/map.png"
+    contents = {name: path.read_bytes() for name, path in given.paths.items()}
+    return {
+        name: _grey(httpx.post(address, content=content, headers=BINARY, timeout=60).content)
+        for name, content in contents.items()
+    }
 
 
 def site_alone(given):
@@ -134,8 +130,7 @@ def _of_browser(shown, path, size):
 def container(given):
     """The server of a version: one request with all files, as endpoints and KServe get it."""
     instances = [server.instance(path.read_bytes()) for path in given.paths.values()]
-    with server.serving(server.loaded("pretrained")) as (address, _):
-        _, answer, _ = server.ask(address, {"instances": instances})
+    _, answer, _ = server.ask(given.fixture("endpoint"), {"instances": instances})
     return {
         name: _grey(base64.b64decode(each["b64"]))._replace(
             seen={"seen_as": each["seen_as"], "screens": each["windows"]}
@@ -154,10 +149,9 @@ def batch(given):
     lines = [json.loads(line) for line in _run("to_lines.py", *given.paths.values()).splitlines()]
     keys = [line.pop(key) for line in lines]
     predictions = []
-    with server.serving(server.loaded("pretrained")) as (address, _):
-        for first in range(0, len(lines), size):
-            _, answer, _ = server.ask(address, {"instances": lines[first : first + size]})
-            predictions += answer["predictions"]
+    for first in range(0, len(lines), size):
+        _, answer, _ = server.ask(given.fixture("endpoint"), {"instances": lines[first : first + size]})
+        predictions += answer["predictions"]
     results = [{"key": key, "prediction": each} for key, each in zip(keys, predictions, strict=True)]
     written = given.folder / "prediction.results-00000-of-00001"
     written.write_text("".join(json.dumps(result) + "\n" for result in results))
@@ -201,6 +195,28 @@ def paths(tmp_path_factory):
 def expected(model, paths):
     """Name -> the map of the Python API."""
     return {name: model.predict(path) for name, path in paths.items()}
+
+
+@pytest.fixture(scope="module")
+def outcomes(paths, tmp_path_factory):
+    """What `predict` says of each file in JSON."""
+    folder = tmp_path_factory.mktemp("predicted")
+    regions = [f"--region={each}" for each in REGIONS]
+    results = [f"--output-dir={folder}", "--format=npy,png", f"--json={folder / 'outcome.json'}"]
+    main(["predict", *map(str, paths.values()), "--model=pretrained", *results, *regions])
+    return json.loads((folder / "outcome.json").read_text())["images"]
+
+
+@pytest.fixture(scope="module")
+def demo_address(model):
+    with demo.serving(model) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with server.serving(server.loaded("pretrained")) as (address, _):
+        yield address
 
 
 @pytest.fixture
