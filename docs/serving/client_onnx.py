@@ -9,7 +9,8 @@ from PIL import Image, ImageOps
 model, path, output = sys.argv[1:]
 session = onnxruntime.InferenceSession(model)
 height, width = map(int, session.get_modelmeta().custom_metadata_map["image_size"].split("x"))
-image = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
+image = ImageOps.exif_transpose(Image.open(path)).convert("RGBA")
+image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
 padded = ImageOps.pad(image, (width, height), Image.Resampling.BOX, color=(126, 126, 126))
 saliency = session.run(["output"], {"input": np.float32(padded)[None]})[0][0, ..., 0]
 ImageOps.fit(Image.fromarray(np.uint8(np.rint(255 * saliency))), image.size).save(output)
