@@ -1,4 +1,4 @@
-"""Write the saliency map of an image, shrunk to 1280 pixels, by the server's REST API.
+"""Write the saliency map of an image by the server's REST API. Shrink it first if Vertex AI would not take it.
 
 python client.py http://localhost:8080/v1/models/msinet:predict IMAGE MAP
 """
@@ -12,11 +12,16 @@ import urllib.request
 
 from PIL import Image, ImageOps
 
+MOST_BYTES = 1_100_000  # 1.5 MB in base64
 address, source, written = sys.argv[1:]
-image = ImageOps.exif_transpose(Image.open(source)).convert("RGB")
-image.thumbnail((1280, 1280))
-image.save(content := io.BytesIO(), "JPEG", quality=90)
-body = {"instances": [{"b64": base64.b64encode(content.getvalue()).decode()}]}
+content = pathlib.Path(source).read_bytes()
+if len(content) > MOST_BYTES:
+    image = ImageOps.exif_transpose(Image.open(source)).convert("RGBA")
+    image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    image.thumbnail((1280, 1280))
+    image.save(smaller := io.BytesIO(), "JPEG", quality=90)
+    content = smaller.getvalue()
+body = {"instances": [{"b64": base64.b64encode(content).decode()}]}
 with urllib.request.urlopen(address, json.dumps(body).encode(), timeout=60) as answer:  # noqa: S310 - the caller's own
     (prediction,) = json.load(answer)["predictions"]
 if "error" in prediction:

@@ -1,6 +1,5 @@
 """The function of each component, on a few tiny images."""
 
-import base64
 import dataclasses
 import inspect
 import json
@@ -15,7 +14,6 @@ import typing
 import urllib.parse
 
 import pytest
-import tensorflow as tf
 from kfp import dsl
 from kfp.dsl.types import artifact_types
 
@@ -36,6 +34,7 @@ from tests import patches, vertex_endpoints
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.refusals import refused
+from tests.serving.server import ask, loaded, serving
 from tests.tiny import write_salicon
 from tests.vertex import LOCATION, PROJECT
 from trainer.__main__ import main
@@ -285,6 +284,7 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
     prepared, model, tmp_path, vertex, bucket
 ):
     address = {"endpoint": vertex.environment.endpoint, "staging": f"gs://{bucket.name}/models"}
+    address["serving"] = "host/project/images/msinet-serving:1"
     registry = f"vertex://{PROJECT}/{LOCATION}?{urllib.parse.urlencode(address)}"
     users = vertex_endpoints.add(vertex, "maps")
     outputs, place, data = evaluate(tmp_path, prepared, model, registry, gate="always")
@@ -294,12 +294,10 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
     )
     assert re.fullmatch(r"projects/\w+/locations/[\w-]+/models/\d+@1", registered.metadata["resourceName"])
     assert registered.uri.endswith(f"aiplatform.googleapis.com/v1/{registered.metadata['resourceName']}")
-    export = tf.saved_model.load(f"{model.path}/saved_model")
 
     def answer(version, body):
-        image = base64.b64decode(body["instances"][0]["b64"])
-        (saliency,) = export.signatures[body["signature_name"]](image_bytes=tf.constant([image])).values()
-        return 200, {"predictions": [{"b64": base64.b64encode(saliency.numpy()[0]).decode()}]}
+        with serving(loaded(model.path)) as (served, _):
+            return ask(served, body)[:2]
 
     vertex.state["answer"] = answer
     deploy_version.python_func(**place, endpoint=endpoint, traffic=10, version=version)
