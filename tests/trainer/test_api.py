@@ -13,7 +13,7 @@ from PIL import Image
 from tests.refusals import refused
 from tests.trainer import predictable
 from trainer import api, tools
-from trainer.errors import AmbiguousError, ContentError, MismatchError, NotFoundError
+from trainer.errors import AmbiguousError, ContentError, MismatchError, NotFoundError, UnknownNameError
 from trainer.io import files
 from trainer.models import registry_layout
 from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG
@@ -72,7 +72,7 @@ def test_map_has_the_screens_and_the_size_that_are_asked_for(model):
     assert rows[0].stop == round(0.625 * page.shape[1])
     assert rows[-1].stop == len(page)
     assert model.predict(page, "whole", size=(50, 60)).shape == (50, 60)
-    with refused(api.SettingError, "tablet", "desktop"):
+    with refused(UnknownNameError, "tablet", "desktop"):
         model.predict(page, "tablet")
 
 

@@ -396,7 +396,8 @@ def test_checkpoints_can_be_written_and_nothing_is_left(tmp_path, bucket):
 
 
 def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, bucket):
-    place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
+    served = vertex.environment.image_of("serving")
+    place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}&serving={served}"
     values = {**PRETRAINED, "registry": place}
     target = Target("vertex", "us-central1", "us-docker.pkg.dev/proj/other/msinet-{}:v9")
     with refused(NotFoundError, "us-docker.pkg.dev/proj/other/msinet-cpu:v9"):
@@ -406,7 +407,8 @@ def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, buc
 
 
 def test_run_joins_the_experiment_that_is_named(vertex):
-    place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
+    served = vertex.environment.image_of("serving")
+    place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}&serving={served}"
     values = {**PRETRAINED, "registry": place, "experiment": "photographs"}
     target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
     for run in ("first", "second"):
