@@ -132,9 +132,12 @@ def compare_designs(
         UserError: they are seen as two kinds.
     """
     size = images[0].shape[:2]
-    first = model.predict(images[0], kind=kind)
-    check_kinds([design.label for design in designs], [first, model.predict(images[1], kind=kind)], model)
-    maps = [first, model.predict(images[1], like=first)]
+    maps = [model.predict(image, kind=kind) for image in images]
+    check_kinds([design.label for design in designs], maps, model)
+    first = maps[0]
+    seen = [(each.page, each.shape, [screen.rows for screen in each.screens]) for each in maps]
+    if seen[0] != seen[1]:
+        maps[1] = model.predict(images[1], like=first)
     if output is not None:
         second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))
         names = [printable(pathlib.PurePath(design.key).name) for design in designs]
@@ -149,13 +152,7 @@ def compare_designs(
 
 def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     """Return a map (h, w) divided by its mean. Each screen of a long page is divided by its own mean."""
-    found = screens_of(map)
-    ends = [0, *(screen.rows.stop for screen in found)]
-    parts = [
-        screen.map[end - screen.rows.start :] / max(screen.map.mean(), 1e-12)
-        for end, screen in zip(ends, found, strict=False)
-    ]
-    return np.concatenate(parts)
+    return SaliencyMap([each._replace(map=each.map / max(each.map.mean(), 1e-12)) for each in screens_of(map)])
 
 
 def share_moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from trainer.network import PAGE, PICTURE
 from trainer.prediction.screens import DESKTOP, DESKTOP_PX, PHONE, SCREENS, WHOLE
 
 DRAWN = (0.01, 0.03)
@@ -54,13 +55,18 @@ def page_weight(image: NDArray[np.uint8]) -> float:
     return step * step * (3 - 2 * step)
 
 
+def kind_of(page: float) -> str:
+    """Return what an image with this `page_weight` is more than half: PICTURE or PAGE. Half is a PAGE."""
+    return PAGE if page >= 0.5 else PICTURE
+
+
 def screen_of(image: NDArray[np.uint8], page: float) -> str:
     """Return what a person sees at a time of an image (h, w, 3) with this `page_weight`: of SCREENS, or WHOLE.
 
     A picture is seen as a whole. So is a page that is not higher than a screen.
     """
     height, width = image.shape[:2]
-    if page < 0.5 or height <= SCREENS[DESKTOP] * width:
+    if kind_of(page) == PICTURE or height <= SCREENS[DESKTOP] * width:
         return WHOLE
     return DESKTOP if width >= DESKTOP_PX and text_height(image) <= SMALL_TEXT else PHONE
 

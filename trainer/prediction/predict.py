@@ -19,10 +19,10 @@ from PIL import Image
 from trainer.errors import PlaceError, UserError, check
 from trainer.io import replacing, write_array
 from trainer.machine import map_ahead, open_pool
-from trainer.network import PAGE, PICTURE
 from trainer.pictures import Pixels
 from trainer.prediction.heat import draw_grey, tint
 from trainer.prediction.inputs import Input, protect
+from trainer.prediction.kinds import kind_of
 from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, measure_regions, peak_of
 from trainer.prediction.saliency_map import Map, screens_of
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
@@ -84,7 +84,7 @@ class ImageResult:
             "height": self.size[0],
             "width": self.size[1],
             "screens": self.screens,
-            "kind": PAGE if self.page >= 0.5 else PICTURE,
+            "kind": kind_of(self.page),
             "page": self.page,
             "seen_as": self.seen_as,
             "peak_at": self.peak_at,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from trainer.network import PAGE, PICTURE
+from trainer.prediction.kinds import kind_of
 
 Map = npt.NDArray[np.floating]
 
@@ -47,7 +47,7 @@ class SaliencyMap(np.ndarray[Any, np.dtype[np.float32]]):
     @property
     def kind(self) -> str:
         """What the image is more than half: PAGE or PICTURE."""
-        return PAGE if self.page >= 0.5 else PICTURE
+        return kind_of(self.page)
 
     def __array_finalize__(self, other: Any) -> None:
         self.screens, self.page = (), 0.0
