@@ -16,7 +16,7 @@ BY_NAME = ("trainer.commands", "pipeline.commands")
 """Rooms of command lines: `__main__` imports each of their modules by the name of its command."""
 
 
-MODULES = [f"trainer.{name}" for name in ("api", "errors", "pictures", "texts", "tools", "wording")]
+MODULES = [f"trainer.{name}" for name in ("api", "errors", "pictures", "texts", "tools", "witness", "wording")]
 """Rooms of one module. Each name of `__all__` has a docstring, or a string below it."""
 
 

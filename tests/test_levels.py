@@ -19,6 +19,7 @@ LEVELS = [
     trainer.network
     trainer.prediction
     trainer.datasets trainer.metrics
+    trainer.witness
     trainer.data
     trainer.wording
     trainer.models

@@ -1,7 +1,7 @@
 """What the current default model and its data say about new data, before anything is trained.
 
 Images that were there before must have the same recordings. The default's maps are a witness of all positions
-(`trainer.evaluation.witness`), and each person is compared with the others. What is found is a question about the
+(`trainer.witness`), and each person is compared with the others. What is found is a question about the
 data, which only a person can answer.
 """
 
@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from trainer import witness
 from trainer.data import Manifest, PreparedData, Shift, hash_position
-from trainer.evaluation import witness
 from trainer.evaluation.evaluation import Role
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.recorded import Compared, Line
-from trainer.evaluation.witness import Looked
 from trainer.io import StrPath
 from trainer.machine import Tracker
 from trainer.metrics import LEAD, METRICS
 from trainer.models import Provenance
 from trainer.network import PER_IMAGE, Frame
 from trainer.texts import some
+from trainer.witness import Looked
 
 MOST_ASKED = 120
 """The default predicts so many images of a dataset, half of them added ones if there are as many."""

@@ -17,6 +17,18 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage
 
+__all__ = [
+    "FEWEST",
+    "GRID",
+    "Grid",
+    "Looked",
+    "Reading",
+    "agreement",
+    "better_reading",
+    "odd_observers",
+    "to_grid",
+]
+
 GRID = (48, 64)
 """(height, width) of the maps that are compared, cells."""
 FEWEST = 12

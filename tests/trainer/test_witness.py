@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from trainer.evaluation import witness
-from trainer.evaluation.witness import GRID, Looked, better_reading, odd_observers
+from trainer import witness
+from trainer.witness import GRID, Looked, better_reading, odd_observers
 
 N, N_POINTS = 30, 60
 ASPECT = 4 / 3
