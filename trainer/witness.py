@@ -1,21 +1,25 @@
 """A witness of recordings: maps that agree with where people looked, if positions mean what they are taken for.
 
-The maps are the default model's, or show where other people looked at the same images. Fixations are
+The maps are a model's, or show where other people looked at the same images. Fixations are
 looked up in them under many readings: as they are, upside down, moved, scaled. Each map counts without what it has
 in common with the maps of the other images, so that a habit such as looking at the centre is no evidence for a
 reading. What is left is specific to the image, and honest fixations find more of it as they are than under any
-other reading.
+other reading. They also find more of it in the map of their own image than in the maps of others.
+
+`judge` says whether the maps prove a reading, contradict it, or cannot tell.
 """
 
 import dataclasses
+import enum
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from scipy import ndimage
+from scipy import ndimage, special
 
 __all__ = [
     "FEWEST",
@@ -23,37 +27,41 @@ __all__ = [
     "Grid",
     "Looked",
     "Reading",
+    "Testimony",
+    "Verdict",
     "agreement",
     "better_reading",
+    "judge",
     "odd_observers",
     "to_grid",
 ]
 
 GRID = (48, 64)
 """(height, width) of the maps that are compared, cells."""
-FEWEST = 12
-"""So many images tell one reading from another."""
-CERTAIN = 3.5
-"""Standard errors by which another reading must agree better: about 140 readings are tried."""
-RELEVANT = 0.1
+FEWEST = 6
+"""Fewer images tell no reading from another."""
+CERTAIN = 2e-4
+"""Probability by which a reading that is no better seems better: one of about 200, so far less than 1%."""
+PROVEN = 0.01
+"""Probability by which a reading that is better seems worse, or positions of chance seem to agree."""
+RELEVANT = 0.2
 """Least gain of another reading, as a share of the agreement that it reaches."""
+COARSE = 0.05
+"""A reading that moves positions by less, on average and as a share of the sides, is close to the one in use."""
 LEAST = 0.3
 """Agreement that a reading must reach: maps that know nothing agree with any reading by up to 0.2. (`pretrained`
 reaches 1.1 to 1.4 on photographs.)"""
-STEP, FARTHEST = 0.02, 0.3
-"""Positions are moved by multiples of `STEP`, up to `FARTHEST` of a side."""
-LEAST_MOVED = 0.03
-"""A smaller displacement is not named: maps are not that sharp."""
-SCALES = (0.5, 2 / 3, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0)
+MOST_LOST = 1 / 3
+"""A person agrees with nobody if the agreement is below this share of most people's."""
+
+AXES = (("they were", True, True), ("x were", False, True), ("y were", True, False))
+DIRECTIONS = [each for each in itertools.product((-1, 0, 1), repeat=2) if any(each)]
 SPREAD = 0.06
 """Standard deviation of the Gaussian around the fixations of other people, as a share of the image's sides."""
-CERTAIN_OF_PEOPLE = 5.0
-"""As `CERTAIN`, of one of many people."""
-MOST_LOST = 1 / 3
-"""A person agrees with nobody if the agreement is below this share of most people's, by `CERTAIN_OF_PEOPLE`."""
 
 Grid = npt.NDArray[np.float64]
 Points = npt.NDArray[np.float64]
+Values = npt.NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +109,43 @@ class Reading:
         )
 
 
+class Verdict(enum.StrEnum):
+    """What the maps say of a reading of positions."""
+
+    AGREES = "agrees"
+    """It is proven: people looked where the maps have it, and not by any other reading that differs much."""
+    CONTRADICTS = "contradicts"
+    """Another reading is certainly better, and by a relevant amount."""
+    SILENT = "silent"
+    """The maps cannot tell."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Testimony:
+    """What the maps of a model say of a reading of positions."""
+
+    verdict: Verdict
+    agreement: float
+    """Mean over images of what the positions find of what is specific to the image's map, standard deviations."""
+    n_images: int
+    better: Reading | None = None
+    """The better reading, of one that is contradicted. Its `n_images` are fewer if it is about one group."""
+    group: str = ""
+    """Label of the group of images that the better reading is about. Empty for all."""
+
+    @property
+    def text(self) -> str:
+        """A sentence for a report."""
+        images = f"{self.n_images:,} picture{'' if self.n_images == 1 else 's'}"
+        found = f"{self.agreement:.2f} standard deviations"
+        if self.better is not None:
+            of_group = f" of the pictures of {self.group}" if self.group else ""
+            return f"By the maps of pretrained, positions{of_group} look {self.better}."
+        if self.verdict is Verdict.AGREES:
+            return f"By the maps of pretrained, positions agree with {images} as under no other reading ({found})."
+        return f"The maps of pretrained cannot tell whether positions agree with {images} ({found})."
+
+
 Read = Callable[[Looked], Points]
 """Where people looked under a reading: (n, 2) as `Looked.points`, perhaps outside of the image."""
 
@@ -111,10 +156,38 @@ def to_grid(values: npt.ArrayLike) -> Grid:
     return np.asarray(image.resize(GRID[::-1], Image.Resampling.BOX), np.float64)
 
 
-def agreement(maps: Sequence[Grid], looked: Sequence[Looked]) -> npt.NDArray[np.float64]:
+def agreement(maps: Sequence[Grid], looked: Sequence[Looked]) -> Values:
     """How much of what is specific to its map each image's fixations find, (n,), in standard deviations."""
-    specific = _specific(maps)
-    return np.array([_found(each, where, where.points) for each, where in zip(specific, looked, strict=True)])
+    return _found(maps, looked, {"": _readings()[""]})[""]
+
+
+def judge(maps: Sequence[Grid], looked: Sequence[Looked], groups: Sequence[str] = ()) -> Testimony:
+    """Say whether the maps prove a reading of positions, contradict it, or cannot tell.
+
+    They prove it if the positions certainly find more in the map of their own image than in others', and certainly
+    more than under each other reading that is not close to it. That must hold for each group too, so that a part
+    of the images that is read wrongly does not hide behind the rest.
+
+    Args:
+        maps: of each image, (GRID), of any scale.
+        looked: Where people looked at the same images.
+        groups: A label for each image, such as its size. Empty if nothing is known to tell images apart.
+    """
+    n = len(maps)
+    if not n:
+        return Testimony(Verdict.SILENT, 0.0, 0)
+    found = _found(maps, looked, _readings())
+    as_read = found[""]
+    mean = float(as_read.mean())
+    parts = _parts(groups, n)
+    for label, part in parts.items():
+        if better := _better({text: values[part] for text, values in found.items()}, CERTAIN):
+            return Testimony(Verdict.CONTRADICTS, mean, n, better, label)
+    others = [text for text, read in _readings().items() if _displacement(looked, read) >= COARSE]
+    coarse = [as_read, *(as_read - found[text] for text in others)]
+    is_proven = n >= FEWEST and mean >= LEAST and all(_is_above(gains, PROVEN) for gains in coarse)
+    is_whole = all(gains[part].mean() > 0 for part in parts.values() for gains in coarse)
+    return Testimony(Verdict.AGREES if is_proven and is_whole else Verdict.SILENT, mean, n)
 
 
 def better_reading(maps: Sequence[Grid], looked: Sequence[Looked], certain: float = CERTAIN) -> Reading | None:
@@ -123,26 +196,12 @@ def better_reading(maps: Sequence[Grid], looked: Sequence[Looked], certain: floa
     Args:
         maps: of each image, (GRID), of any scale.
         looked: Where people looked at the same images.
-        certain: Standard errors by which another reading must agree better.
+        certain: Probability by which a reading that is no better seems better.
 
     Returns:
         None if the positions agree best as they are, or if there are fewer than `FEWEST` images.
     """
-    if len(maps) < FEWEST:
-        return None
-    specific = _specific(maps)
-    found = {
-        text: np.array([_found(each, where, read(where)) for each, where in zip(specific, looked, strict=True)])
-        for text, read in _readings().items()
-    }
-    as_read = found.pop("")
-    text = max(found, key=lambda name: float(found[name].mean()))
-    best = found[text]
-    gains = best - as_read
-    error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    if best.mean() < LEAST or gains.mean() <= max(certain * error, RELEVANT * best.mean()):
-        return None
-    return Reading(text, float(best.mean()), float(as_read.mean()), len(gains))
+    return _better(_found(maps, looked, _readings()), certain) if len(maps) >= FEWEST else None
 
 
 def odd_observers(images: Iterable[tuple[Points, npt.NDArray[np.int64], float]]) -> dict[int, Reading | None]:
@@ -173,57 +232,110 @@ def odd_observers(images: Iterable[tuple[Points, npt.NDArray[np.int64], float]])
     }
     usual = float(np.median([values.mean() for values in found.values()])) if found else 0.0
     odd: dict[int, Reading | None] = {}
+    certain = CERTAIN / max(1, len(found))
     for observer, values in found.items():
-        reading = better_reading(maps[observer], looked[observer], CERTAIN_OF_PEOPLE)
-        error = float(values.std(ddof=1)) / math.sqrt(len(values))
-        is_lost = values.mean() < MOST_LOST * usual and usual - values.mean() > CERTAIN_OF_PEOPLE * error
+        reading = better_reading(maps[observer], looked[observer], certain)
+        is_lost = values.mean() < MOST_LOST * usual and _is_above(usual - values, certain)
         if reading is not None or is_lost:
             odd[observer] = reading
     return odd
 
 
-def _specific(maps: Sequence[Grid]) -> list[Grid]:
-    """What is specific to each map: standardized, and without the mean of all."""
+def _found(maps: Sequence[Grid], looked: Sequence[Looked], readings: Mapping[str, "Read"]) -> dict[str, Values]:
+    """Reading -> the mean of what is specific to each image's map at its positions, (n,).
+
+    A map is standardized, and without the mean of all. A position outside of the image counts as at its edge.
+    """
     scaled = [(each - each.mean()) / max(float(each.std()), 1e-12) for each in maps]
     common = np.mean(scaled, axis=0)
-    return [each - common for each in scaled]
+    found = {}
+    for text, read in readings.items():
+        at = [_cells(read(where)) for where in looked]
+        each = zip(scaled, at, looked, strict=True)
+        found[text] = np.array([(values - common)[cells] @ where.weights for values, cells, where in each])
+    return found
 
 
-def _found(values: Grid, looked: Looked, points: Points) -> float:
-    """The mean of the values at positions. One outside of the image counts as at its edge."""
-    y, x = (np.clip((points * GRID).astype(np.int64), 0, np.array(GRID) - 1)).T
-    return float(values[y, x] @ looked.weights)
+def _displacement(looked: Sequence[Looked], read: Read) -> float:
+    """How far a reading moves the positions, on average, as a share of the image's sides."""
+    moved = [np.hypot(*(read(each) - each.points).T) @ each.weights for each in looked]
+    return float(np.mean(moved))
+
+
+def _better(found: Mapping[str, Values], certain: float) -> Reading | None:
+    """The reading that finds most, if it does so certainly and by a relevant amount. See `better_reading`."""
+    as_read = found[""]
+    text = max(found, key=lambda name: float(found[name].mean()))
+    best = found[text]
+    gains = best - as_read
+    if len(gains) < FEWEST or best.mean() < LEAST or gains.mean() <= RELEVANT * best.mean():
+        return None
+    if not _is_above(gains, certain):
+        return None
+    return Reading(text, float(best.mean()), float(as_read.mean()), len(gains))
+
+
+def _is_above(values: Values, probability: float) -> bool:
+    """Whether a mean is above 0, by a t test (one-sided): with `probability` it seems so by chance."""
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return bool(values.mean() > -special.stdtrit(len(values) - 1, probability) * error)
+
+
+def _parts(groups: Sequence[str], n: int) -> dict[str, npt.NDArray[np.bool_]]:
+    """Label -> its images, and an empty label for all. A group of one is in none."""
+    parts = {"": np.ones(n, bool)}
+    for label in dict.fromkeys(groups):
+        part = np.array(groups) == label
+        if 1 < part.sum() < n:
+            parts[label] = part
+    return parts
+
+
+def _cells(points: Points) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(y, x) of the cells of `GRID` with positions, or nearest to them."""
+    y, x = np.clip((points * GRID).astype(np.int64), 0, np.array(GRID) - 1).T
+    return y, x
 
 
 def _density(points: Points) -> Grid:
     """The density of fixations, in cells of `GRID`."""
-    y, x = (np.clip((points * GRID).astype(np.int64), 0, np.array(GRID) - 1)).T
+    y, x = _cells(points)
     counts = np.bincount(y * GRID[1] + x, minlength=GRID[0] * GRID[1]).reshape(GRID).astype(np.float64)
     return np.asarray(ndimage.gaussian_filter(counts, [SPREAD * side for side in GRID], mode="constant"))
 
 
+@functools.cache
 def _readings() -> dict[str, Read]:
     """What positions may look like -> how they are then to be read. An empty text for as they are."""
-    readings: dict[str, Read] = {
+    return {
         "": lambda looked: looked.points,
         "y were upside down": lambda looked: np.stack([1 - looked.points[:, 0], looked.points[:, 1]], 1),
         "x were from right to left": lambda looked: np.stack([looked.points[:, 0], 1 - looked.points[:, 1]], 1),
         "they were turned by 180 degrees": lambda looked: 1 - looked.points,
         "x and y were exchanged": lambda looked: looked.points[:, ::-1] * (looked.aspect, 1 / looked.aspect),
+        **_scalings(0.5, 2 / 3, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0),
+        **_moves(*np.arange(0.04, 0.31, 0.02).tolist()),
     }
-    for scale in SCALES:
-        readings[f"they were scaled by {scale:.2g} from the upper left corner"] = _scaled(scale, 0.0)
-        readings[f"they were scaled by {scale:.2g} from the centre"] = _scaled(scale, 0.5)
-    n_steps = round(FARTHEST / STEP)
-    steps = [step * STEP for step in range(-n_steps, n_steps + 1)]
-    for down, right in itertools.product(steps, steps):
-        if math.hypot(down, right) >= LEAST_MOVED and (not down or not right or abs(down) == abs(right)):
-            readings[_moved_text(down, right)] = _moved(down, right)
+
+
+def _scalings(*scales: float) -> dict[str, Read]:
+    """Positions that are too near to a point, or too far from it, in both directions or in one."""
+    readings = {}
+    for scale, (what, is_down, is_right) in itertools.product(scales, AXES):
+        by = (scale if is_down else 1.0, scale if is_right else 1.0)
+        readings[f"{what} scaled by {scale:.3g} from the upper left corner"] = _scaled(by, 0.0)
+        readings[f"{what} scaled by {scale:.3g} from the centre"] = _scaled(by, 0.5)
     return readings
 
 
-def _scaled(scale: float, origin: float) -> Read:
-    return lambda looked: (looked.points - origin) / scale + origin
+def _moves(*steps: float) -> dict[str, Read]:
+    """Positions that are moved along a side or along a diagonal, by shares of the image's sides."""
+    moves = [(step * down, step * right) for step in steps for down, right in DIRECTIONS]
+    return {_moved_text(*move): _moved(*move) for move in moves}
+
+
+def _scaled(by: tuple[float, float], origin: float) -> Read:
+    return lambda looked: (looked.points - origin) / by + origin
 
 
 def _moved(down: float, right: float) -> Read:

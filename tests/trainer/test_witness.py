@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from trainer import witness
-from trainer.witness import GRID, Looked, better_reading, odd_observers
+from trainer.witness import GRID, Looked, Verdict, better_reading, judge, odd_observers
 
 N, N_POINTS = 30, 60
 ASPECT = 4 / 3
@@ -59,7 +59,7 @@ def looked(points, change):
 )
 def test_a_wrong_reading_is_named_and_a_right_one_is_not(change, text, world):
     maps, points, _ = world
-    for n in (witness.FEWEST, N):
+    for n in (2 * witness.FEWEST, N):
         reading = better_reading(maps[:n], looked(points[:n], change))
         assert (reading.text if reading else "") == text
     assert better_reading(maps[: witness.FEWEST - 1], looked(points[: witness.FEWEST - 1], change)) is None
@@ -130,3 +130,51 @@ def test_people_with_few_fixations_and_a_common_habit_are_not_accused():
             points[::2] = np.clip(random.normal(0.5, 0.1, points[::2].shape), 0, 0.999)
             images.append((points, np.repeat(who, 2), ASPECT))
         assert odd_observers(images) == {}, seed
+
+
+FAULTS = {
+    "y upwards": lambda p: np.stack([1 - p[:, 0], p[:, 1]], 1),
+    "x from the right": lambda p: np.stack([p[:, 0], 1 - p[:, 1]], 1),
+    "exchanged": lambda p: p[:, ::-1] * (ASPECT, 1 / ASPECT),
+    "x + 17%": lambda p: np.add(p, (0, 0.17)),
+    "x + 8%": lambda p: np.add(p, (0, 0.08)),
+    "both + 6%": lambda p: p + 0.06,
+    "times .667": lambda p: p / 1.5,
+    "times .8": lambda p: p * 0.8,
+    "times 1.25": lambda p: p * 1.25,
+    "x times .75 from the centre": lambda p: (p - 0.5) * (1, 0.75) + 0.5,
+}
+
+
+def of_world(seed, n=N, n_points=N_POINTS):
+    """Maps of scenes, and where people looked."""
+    random = np.random.default_rng(seed + 1000)
+    densities, maps = scenes(n, seed)
+    return maps, [draw(density, n_points, random) for density in densities]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_right_reading_is_proven(seed):
+    maps, points = of_world(seed)
+    testimony = judge(maps, looked(points, lambda p: p))
+    assert testimony.verdict is Verdict.AGREES
+    assert testimony.better is None
+    assert testimony.n_images == N
+    assert f"{testimony.agreement:.2f}" in testimony.text
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_reading_is_contradicted(fault):
+    for seed in range(5):
+        maps, points = of_world(seed)
+        testimony = judge(maps, looked(points, FAULTS[fault]))
+        assert testimony.verdict is Verdict.CONTRADICTS, seed
+        assert testimony.better.agreement > testimony.agreement
+        assert testimony.better.text in testimony.text
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_reading_is_never_proven_by_few_images(fault):
+    for seed in range(20):
+        maps, points = of_world(seed, 6 + seed % 6, 20)
+        assert judge(maps, looked(points, FAULTS[fault])).verdict is not Verdict.AGREES, seed

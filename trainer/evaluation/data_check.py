@@ -30,6 +30,8 @@ MOST_ASKED = 120
 """The default predicts so many images of a dataset, half of them added ones if there are as many."""
 MOST_SCORED = 60
 """So many held-out images are scored."""
+FEWEST_SCORED = 12
+"""So many scores are compared with others."""
 MOST_CHANGED = 0.05
 """So many recordings of images of before may change without holding a promotion, as a share."""
 MOST_GONE = 0.2
@@ -91,7 +93,7 @@ def _about_pairs(compared: Compared, scores: "_Scores") -> Iterator[Finding]:
                 f"was decided on was {scores.then.mean():.3f}, and is {scores.now.mean():.3f} now"
             )
         yield Finding(text, len(changed) > MOST_CHANGED * n_comparable)
-    if len(scores.added) >= witness.FEWEST and len(scores.all_then) >= witness.FEWEST:
+    if min(len(scores.added), len(scores.all_then)) >= FEWEST_SCORED:
         difference = scores.shift()
         if difference.is_large:
             yield Finding(
