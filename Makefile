@@ -82,8 +82,8 @@ schedule: $(INSTALLED) ## Retrain on Vertex AI at set times, those of schedules/
 
 tests: test  # else `make` finds a folder of that name, and has nothing to do
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
-	@# Each of the two processes takes a file at a time, in the order of tests/conftest.py.
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@# Each of the two processes takes a file at a time, in the order of tests/conftest.py. Without one, xdist would wait.
+	$(BIN)/python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check

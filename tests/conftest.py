@@ -57,6 +57,7 @@ LONG = (
     "trainer/evaluation/test_confidence.py",
     "lifecycle/registry/test_data_gate.py",
     "test_bad_samples.py",
+    "test_one_picture.py",
     "studio/test_demo_server.py",
     "trainer/network/test_network.py",
     "trainer/data/recordings/test_grammar.py",
@@ -65,11 +66,6 @@ LONG = (
     "pipeline/vertex/test_benchmark.py",
 )
 """Test files that take more than ten seconds, the longest first; a file that is not here only begins later."""
-
-LAST = "test_one_picture.py"
-"""Comes after all others. On processors with AMX, a process that has predicted with the real network and has
-loaded TensorFlow ends with SIGSEGV where a test sends it a signal. gdb shows it at the return of `kill`. Probably
-the frame of the handler, which has AMX's registers, does not fit on the stack that a library gives it."""
 
 LARGE_BYTES = 64 * 2**20
 """Growth of this process by one test that is worth a search for garbage."""
@@ -102,9 +98,7 @@ def pytest_collection_modifyitems(items):
 
 
 def rank(file):
-    """The place of a test file in the order: those of LONG come first for workers, and LAST for all."""
-    if file == LAST:
-        return len(LONG) + 1
+    """The place of a test file in the order: those of LONG come first for workers."""
     return LONG.index(file) if file in LONG and "PYTEST_XDIST_WORKER" in os.environ else len(LONG)
 
 

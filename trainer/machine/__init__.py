@@ -22,6 +22,7 @@ __all__ = [
     "multiplies_bfloat16",  # whether the CPU multiplies bfloat16
     "n_cpus",  # the processors that this process may use at a time
     "open_pool",  # threads that end at once
+    "openvino_core",  # OpenVINO's runtime of this process
     "raise_locked_memory",  # raises the limit of locked memory
 ]
 __getattr__ = opened(__name__, __file__)

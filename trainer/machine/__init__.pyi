@@ -17,6 +17,7 @@ from .runtime import (
     locked_memory_is_low as locked_memory_is_low,
     multiplies_bfloat16 as multiplies_bfloat16,
     n_cpus as n_cpus,
+    openvino_core as openvino_core,
     raise_locked_memory as raise_locked_memory,
 )
 from .untrusted import Limits as Limits, call_untrusted as call_untrusted, end_untrusted as end_untrusted

@@ -22,6 +22,7 @@ TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
 "Deploy a model to Cloud TPU VMs", where `ulimit -l 68719476736` counts in KiB)."""
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
+_CORES: list[Any] = []
 _LOADING_OPENVINO = threading.Lock()
 PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -100,6 +101,19 @@ def load_openvino() -> Any:
         openvino = importlib.import_module("openvino")
         _ = openvino.Tensor(openvino.Type.f32, [1]).data
         return openvino
+
+
+def openvino_core() -> Any:
+    """OpenVINO's runtime, one for this process. Any thread may call it.
+
+    It is never freed. OpenVINO 2026.4 gives the thread that first uses it a stack for handlers of signals, and
+    frees that stack with the runtime. If another thread did so, the next signal would end the process with SIGSEGV.
+    """
+    openvino = load_openvino()
+    with _LOADING_OPENVINO:
+        if not _CORES:
+            _CORES.append(openvino.Core())
+        return _CORES[0]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError
-from trainer.machine import load_openvino, multiplies_bfloat16, n_cpus
+from trainer.machine import load_openvino, multiplies_bfloat16, n_cpus, openvino_core
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import PICTURE, ModelFolder, for_kind
@@ -52,11 +52,10 @@ class Inference:
         graph = encode_onnx(
             network_of(config), read_stored(folder), model_folder.flips(config), Calibration.of_config(config)
         )
-        openvino = load_openvino()
-        core = openvino.Core()
+        core = openvino_core()
         self.precision = precision or _fastest()
         """One of PRECISIONS."""
-        self.runtime = f"OpenVINO {openvino.__version__.partition('-')[0]}, {self.precision}"
+        self.runtime = f"OpenVINO {load_openvino().__version__.partition('-')[0]}, {self.precision}"
         """The runtime and its precision, for records and people."""
         network = core.read_model(graph)
         network.reshape([1, *image_size, 3])

@@ -1,10 +1,13 @@
-"""Available memory, from files in the layouts of both versions of control groups."""
+"""Available memory, from files in the layouts of both versions of control groups, and OpenVINO's runtime."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from trainer.machine.runtime import PROC, available_bytes, n_cpus
+from trainer.models import find_model
 
 MEMINFO = """MemTotal:       24689768 kB
 MemFree:         1000000 kB
@@ -81,3 +84,27 @@ def test_a_container_has_its_share_of_the_processors(tmp_path, quota, expected):
     assert own == len(os.sched_getaffinity(0))
     (tmp_path / "cpu.max").write_text(f"{quota}\n")
     assert n_cpus(tmp_path) == (expected or own)
+
+
+FREED = """
+import gc, signal, sys, threading
+import numpy as np
+from trainer.network import Inference
+
+networks = [Inference(sys.argv[1], (16, 16))]
+networks[0](np.zeros((1, 16, 16, 3)))
+thread = threading.Thread(target=networks.clear)
+thread.start()
+thread.join()
+gc.collect()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_process_survives_a_signal_after_another_thread_has_freed_a_network():
+    # OpenVINO frees a stack for handlers of signals with its runtime.
+    command = [sys.executable, "-P", "-c", FREED, str(find_model("pretrained"))]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "interrupted\n"
