@@ -42,7 +42,8 @@ FUNCTIONS = """
 import contextlib
 from studio.designs import parse_element
 from studio.verdicts import parse_requirement
-from trainer.data.recordings.columns import ImageNames, find_columns, plain
+from trainer.data.recordings.columns import find_columns, plain
+from trainer.data.recordings.image_names import ImageNames
 from trainer.errors import UserError
 
 functions = (

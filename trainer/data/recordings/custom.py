@@ -22,8 +22,8 @@ from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
-from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import Found, LeftOut, find_fixations
+from trainer.data.recordings.image_names import ImageNames
 from trainer.data.recordings.readings import AmbiguousReadingsError, choose_geometry
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.settings import FetchConfig, parse_columns

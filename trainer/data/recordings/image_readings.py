@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from trainer.data.recordings.columns import ROLES, ImageNames, is_number, is_usual
+from trainer.data.recordings.columns import ROLES, is_usual
+from trainer.data.recordings.image_names import ImageNames, is_number
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import FetchConfig
 from trainer.pictures import SUFFIXES
