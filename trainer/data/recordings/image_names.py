@@ -1,22 +1,68 @@
 """Which image the name in a cell of a table, or the name of a table, means. Example: `house/a.png`."""
 
+import functools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from trainer.errors import AmbiguousError
 from trainer.pictures import SUFFIXES
 
 MOST_FOLDERS = 100
 """Folders of a path by which an image is found. A cell of a table may have a million slashes."""
+ZERO_WIDTH = dict.fromkeys(map(ord, "\u200b\u2060\ufeff"))
+"""Blanks without a width, which copying from web pages leaves, for `str.translate`."""
+SAME_LETTERS = (
+    *("<wide>", "<narrow>", "<small>", "<vertical>", "<noBreak>", "<compat>"),
+    *("<initial>", "<medial>", "<final>", "<isolated>"),
+)
+"""Unicode's kinds of characters that are other shapes of the same letters, such as the ligature of f and i. The
+other kinds are letters of their own. Example: x² is not x2 (`<super>`)."""
+
+
+# === Equal names ===
+
+
+def folded(name: str) -> str:
+    """The form in which equal names of files or folders are the same text. `name` is one part of a path.
+
+    Names are equal if they differ by nothing but:
+    - case, also as in `Straße` and `STRASSE`
+    - the Unicode form: accents of their own (archives of macOS) or not, letters of full width, ligatures
+    - the kind and number of blanks between words, and blanks around them. An underscore is none
+
+    Example: macOS writes U+202F before the PM of `Screenshot 1.05.09 PM.png`, and a spreadsheet a usual blank.
+    """
+    if not name.isascii():
+        name = unicodedata.normalize("NFD", "".join(map(_usual_shape, name.translate(ZERO_WIDTH))))
+    return " ".join(_composed(name.casefold()).split())
+
+
+@functools.cache
+def _usual_shape(character: str) -> str:
+    """The same letters as a character in their usual shape. Example: fi for the ligature U+FB01.
+
+    A character whose usual shape would part a path or a word stays.
+    """
+    usual = unicodedata.normalize("NFKC", character)
+    is_same = unicodedata.decomposition(character).startswith(SAME_LETTERS) and not set(usual) & {*"/\\ "}
+    return usual if is_same else character
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+# === Images ===
 
 
 class ImageNames:
     """Find the image that a cell of a table names: by its path, the end of its path, or its name without a suffix.
 
-    Example: `face/a.png`, `a.png` and `a` all name the image stimuli/face/a.png. A number also names the
-    image with this number if only one image has it. Example: 7 and 7.0 name 07.png.
+    Example: `face/a.png`, `a.png` and `a` all name the image stimuli/face/a.png, and so do names that are equal
+    to these (see `folded`). A number also names the image with this number if only one image has it. Example: 7
+    and 7.0 name 07.png.
 
     Args:
         paths: the paths of the images below the source. Results are positions in this list.
@@ -41,7 +87,7 @@ class ImageNames:
         image better. Example: face/a.png does not name house/a.png if the table also has house/a.png.
 
         Raises:
-            UserError: several images have this name.
+            AmbiguousError: several images have this name, and none has it exactly.
         """
         matches = [self._match(label) for label in labels]
         best: dict[int, float] = {}
@@ -55,7 +101,7 @@ class ImageNames:
             elif len(candidates) == 1:
                 images.append(candidates[0])
             else:
-                first, second = (self.paths[image] for image in candidates[:2])
+                first, second = _shown(*(self.paths[image] for image in candidates[:2]))
                 raise AmbiguousError(
                     f"{origin} has rows of {label!r}, which may be {first} or {second}. Write their paths "
                     "below the source into the table, or rename one of them"
@@ -70,11 +116,31 @@ class ImageNames:
         ends = _ends(label)
         name = next((end for end in ends if end in self._by_name), None)
         if name is None:
-            return (self._by_number.get(_as_number(label), [])[:1] if is_number(label) else []), math.inf
-        candidates = self._by_name[name]
-        exact = [image for image in candidates if _plain(self.paths[image]) == _plain(label)]
+            number = folded(label)
+            return (self._by_number.get(_as_number(number), [])[:1] if is_number(number) else []), math.inf
         is_whole = name.count("/") == max(end.count("/") for end in ends)
-        return exact or candidates, math.inf if is_whole else name.count("/") + 1
+        images = self._closest(label, name, self._by_name[name])
+        return images, math.inf if is_whole else name.count("/") + 1
+
+    def _closest(self, label: str, name: str, candidates: list[int]) -> list[int]:
+        """Of several images that all have a name, those that a label means.
+
+        They are the images whose whole path it is, and whose names are written as it is. All candidates are
+        returned if no image is both. Example: `a.png` is a.png beside house/a.png and beside A.png, but `A.png`
+        may be either of a.png and house/A.png.
+        """
+        if len(candidates) == 1:
+            return candidates
+        parts = _parts(label, folded)
+        whole = [image for image in candidates if _parts(self.paths[image], folded) == parts]
+        written = (
+            [image for image in candidates if end in _ends(self.paths[image], form)]
+            for form in (str, _composed)
+            for end in _ends(label, form)
+            if end.count("/") == name.count("/")
+        )
+        closest = next(filter(None, written), candidates)
+        return [image for image in closest if image in (whole or candidates)] or candidates
 
     def only_in(self, folder: str) -> int | None:
         """The only image directly in a folder, or else the only image of the source. None if there are several."""
@@ -105,18 +171,26 @@ def _as_number(label: str) -> str:
     return re.split(r"[.,]", label.strip())[0].lstrip("0") or "0"
 
 
-def _plain(path: str) -> str:
-    # Archives of macOS have accents behind their letters.
-    return unicodedata.normalize("NFC", path).strip().replace("\\", "/").removeprefix("./").lower()
+def _shown(first: str, second: str) -> tuple[str, str]:
+    """Two paths for a message: as Python escapes them if they may look the same."""
+    are_alike = _parts(first, folded) == _parts(second, folded)
+    return (ascii(first), ascii(second)) if are_alike and first.lower() != second.lower() else (first, second)
 
 
-def _ends(path: str) -> list[str]:
+def _parts(path: str, form: Callable[[str], str]) -> list[str]:
+    """The folders of a path and its name, each in a form, the last MOST_FOLDERS + 1 of them."""
+    parts = path.strip().replace("\\", "/").removeprefix("./").lstrip("/").split("/")
+    return [form(part) for part in parts[-MOST_FOLDERS - 1 :]]
+
+
+def _ends(path: str, form: Callable[[str], str] = folded) -> list[str]:
     """All names by which a path may be found, the longest first, at most MOST_FOLDERS folders deep.
 
     Example: `a/b.png` gives `a/b.png`, `b.png`, `a/b` and `b`.
     """
-    path = _plain(path)
-    stem = next((path[: -len(suffix)] for suffix in SUFFIXES if path.endswith(suffix)), path)
-    parts = [text.lstrip("/").split("/") for text in (path, stem)]
-    last = [each[-MOST_FOLDERS - 1 :] for each in parts]
-    return [end for each in last for depth in range(len(each)) if (end := "/".join(each[depth:]))]
+    *folders, name = _parts(path, form)
+    stem = name
+    if name.lower().endswith(SUFFIXES):
+        stem = name[: name.rindex(".")].rstrip()
+    both = [[*folders, each] for each in (name, stem)]
+    return [end for parts in both for depth in range(len(parts)) if (end := "/".join(parts[depth:]))]
