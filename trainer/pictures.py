@@ -25,6 +25,7 @@ __all__ = [
     "MAX_PIXELS",
     "MAX_SIDE_PX",
     "OTHER_SUFFIXES",
+    "PICTURE_SUFFIXES",
     "SUFFIXES",
     "Picture",
     "Pixels",
@@ -91,6 +92,9 @@ SUFFIXES = FORMATS.suffixes
 """File name endings of the formats that are read."""
 OTHER_SUFFIXES = tuple(suffix for each in FORMATS.rows if not each.is_read for suffix in each.suffixes)
 """File name endings of the formats that are not read."""
+PICTURE_SUFFIXES = (*SUFFIXES, *OTHER_SUFFIXES)
+"""File name endings of all formats. A file or a name in a table with one of them is a picture's, wherever it is: a
+picture of a format that is not read is refused by name."""
 PILLOW_FORMATS = tuple(each.name.upper() for each in FORMATS.rows if each.is_read)
 """The only formats that Pillow may decode."""
 REMEDY = "download or export it again"

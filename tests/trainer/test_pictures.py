@@ -45,7 +45,7 @@ def read(data, **options):
 
 def test_the_formats_are_in_one_table():
     """Each list of its own would lack what is added to the others, as one once lacked .jfif."""
-    suffixes = {*pictures.SUFFIXES, *pictures.OTHER_SUFFIXES}
+    suffixes = {*pictures.PICTURE_SUFFIXES}
     root = pathlib.Path(trainer.__file__).parent.parent
     listing = []
     for path in (path for package in PACKAGES for path in (root / package).rglob("*.py")):
@@ -61,6 +61,7 @@ def test_what_is_read_and_what_browsers_decode_is_said():
     assert pictures.FORMATS.browser_names == "JPEG, PNG, WebP, GIF, AVIF or BMP"
     assert set(pictures.SUFFIXES) > {".jpg", ".jfif", ".tiff"}
     assert not set(pictures.SUFFIXES) & set(pictures.OTHER_SUFFIXES)
+    assert set(pictures.PICTURE_SUFFIXES) == {*pictures.SUFFIXES, *pictures.OTHER_SUFFIXES}
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGBA"])

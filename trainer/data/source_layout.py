@@ -26,7 +26,7 @@ from trainer.data.prepared_data import TEST
 from trainer.datasets import Dataset, FileRule
 from trainer.errors import ContentError
 from trainer.machine import call_untrusted
-from trainer.pictures import OTHER_SUFFIXES, SUFFIXES
+from trainer.pictures import PICTURE_SUFFIXES
 from trainer.places import Member
 from trainer.texts import some
 
@@ -57,8 +57,6 @@ SPLIT = "split"
 """Role of a table with the split of each image."""
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
-PICTURE_SUFFIXES = (*SUFFIXES, *OTHER_SUFFIXES)
-"""Suffixes of files that are taken as images. Some formats are in it only to say that they are not read."""
 POINTS = ".mat"
 MAX_PIXELS = 180_000_000
 """Pixels of the largest image that is decoded."""

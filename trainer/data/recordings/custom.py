@@ -31,7 +31,6 @@ from trainer.data.source_layout import (
     KINDS,
     MAX_PIXELS,
     MOST_IMAGE_BYTES,
-    PICTURE_SUFFIXES,
     ROLES,
     SPLIT_LABELS,
     Fixations,
@@ -45,7 +44,7 @@ from trainer.data.splits import SplitImages
 from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import AmbiguousError, ContentError, SettingError, UserError, check
 from trainer.machine import Tracker, map_ahead, open_pool
-from trainer.pictures import SUFFIXES, Picture, read_picture
+from trainer.pictures import PICTURE_SUFFIXES, SUFFIXES, Picture, read_picture
 from trainer.places import Member
 from trainer.texts import some, visible
 

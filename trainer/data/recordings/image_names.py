@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 from trainer.errors import AmbiguousError
-from trainer.pictures import SUFFIXES
+from trainer.pictures import PICTURE_SUFFIXES
 
 MOST_FOLDERS = 100
 """Folders of a path by which an image is found. A cell of a table may have a million slashes."""
@@ -190,7 +190,7 @@ def _ends(path: str, form: Callable[[str], str] = folded) -> list[str]:
     """
     *folders, name = _parts(path, form)
     stem = name
-    if name.lower().endswith(SUFFIXES):
+    if name.lower().endswith(PICTURE_SUFFIXES):
         stem = name[: name.rindex(".")].rstrip()
     both = [[*folders, each] for each in (name, stem)]
     return [end for parts in both for depth in range(len(parts)) if (end := "/".join(parts[depth:]))]

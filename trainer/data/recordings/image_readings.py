@@ -16,7 +16,7 @@ from trainer.data.recordings.columns import ROLES, is_usual
 from trainer.data.recordings.image_names import ImageNames, is_number
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import FetchConfig
-from trainer.pictures import SUFFIXES
+from trainer.pictures import PICTURE_SUFFIXES
 
 FILE, FOLDER = "@file", "@folder"
 """Names in the setting `columns` for an image that the name of the table, or of its folder, names."""
@@ -104,7 +104,7 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
             if not _repeats(images):
                 continue
             rank = NUMBER
-        elif rank == TEXT and any(label.strip().lower().endswith(SUFFIXES) for label in labels):
+        elif rank == TEXT and any(label.strip().lower().endswith(PICTURE_SUFFIXES) for label in labels):
             rank = WITH_SUFFIX
         column = next(source.labels[word] for source in sources if word in source.labels)
         title = next(source.label_name(column) for source in sources if column in source.rows.columns)

@@ -5,7 +5,8 @@ import pytest
 from tests.refusals import refused
 from tests.trainer.data.recordings.recorded import gaze_of, rows, write_images, write_table
 from trainer.data.recordings.image_names import ImageNames, folded
-from trainer.errors import AmbiguousError
+from trainer.errors import AmbiguousError, ContentError
+from trainer.pictures import PICTURE_SUFFIXES
 
 SCREENSHOT = "Screenshot 2026-01-05 at 1.05.09\N{NARROW NO-BREAK SPACE}PM.png"
 """As macOS names it."""
@@ -109,3 +110,20 @@ def test_a_whole_path_comes_before_the_end_of_another_one():
 
 def test_numbers_of_full_width_are_numbers():
     assert find(["07.png", "08.png"], "\N{FULLWIDTH DIGIT SEVEN}", "8.0") == ["07.png", "08.png"]
+
+
+@pytest.mark.parametrize("suffix", PICTURE_SUFFIXES)
+def test_a_name_with_the_suffix_of_any_format_names_the_picture_that_was_made_of_it(suffix):
+    assert find(["a.png", "b.png"], f"a{suffix.upper()}") == ["a.png"]
+    assert find([f"a{suffix}", "b.png"], "a", "b") == [f"a{suffix}", "b.png"]
+
+
+def test_photographs_of_a_phone_are_named_as_what_they_are(tmp_path):
+    """The table names them without their suffix. They are not taken for pictures that are not there."""
+    write_images(tmp_path, ["b.png", "c.png"])
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+    write_table(
+        tmp_path / "fix.csv", rows("image,x,y", *(f"{name},{10 * n},5" for name in "abc" for n in (1, 2, 3)))
+    )
+    with refused(ContentError, "a.heic", "HEIC"):
+        gaze_of(tmp_path)
