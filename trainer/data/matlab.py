@@ -13,10 +13,19 @@ from typing import Any
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat
+from scipy.io import loadmat, whosmat
 
-from trainer.data.source_layout import FIXATION_VARIABLES, MAX_POINT_SHARE, Fixations, Gaze, Size
+from trainer.data.source_layout import (
+    FIXATION_VARIABLES,
+    MATLAB_7_3,
+    MAX_POINT_SHARE,
+    MOST_VARIABLES,
+    Fixations,
+    Gaze,
+    Size,
+)
 from trainer.errors import ContentError
+from trainer.texts import some
 
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
@@ -62,8 +71,28 @@ def _variables(file: _File, *names: str) -> dict[str, Any]:
     content = loadmat(io.BytesIO(file.content), variable_names=names)
     variables = {name: value for name, value in content.items() if name in names}
     if not variables:
-        raise ValueError(f"it has no variable named {' or '.join(names)}")
+        held = some(list_variables(file.content), MOST_VARIABLES) or "none"
+        raise ValueError(f"it has no variable named {' or '.join(names)}, but {held}")
     return variables
+
+
+def list_variables(content: bytes) -> list[str]:
+    """The names of a file's variables with their sizes and classes. Example: `gaze (1 x 40 struct)`."""
+    if not content.startswith(MATLAB_7_3):
+        variables = whosmat(io.BytesIO(content))
+        return [f"{name} ({' x '.join(map(str, shape))} {kind})" for name, shape, kind in variables]
+    with h5py.File(io.BytesIO(content), "r") as hdf5:
+        names = [name for name in hdf5 if isinstance(hdf5.get(name, getlink=True), h5py.HardLink)]
+        return [_about_variable(name, hdf5[name]) for name in names if not name.startswith("#")]
+
+
+def _about_variable(name: str, data: Any) -> str:
+    """A variable of MATLAB 7.3 as `list_variables` names it. HDF5 has its sides in the reverse order."""
+    kind = data.attrs.get("MATLAB_class", b"")
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    shape = " x ".join(map(str, data.shape[::-1])) if isinstance(data, h5py.Dataset) else ""
+    about = " ".join(filter(None, (shape, kind)))
+    return f"{name} ({about})" if about else name
 
 
 def _of_observers(structs: Any, size: Size) -> Gaze:

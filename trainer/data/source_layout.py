@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import TEST
+from trainer.data.recordings.unread import about_unread
 from trainer.datasets import Dataset, FileRule
 from trainer.errors import ContentError
 from trainer.machine import call_untrusted
@@ -64,6 +65,8 @@ MOST_IMAGE_BYTES = 720_000_000
 """Size of the largest file of an image: 4 bytes for each pixel of the largest one that is decoded."""
 FIXATION_VARIABLES = ("gaze", "fixLocs", "s", "fixations")
 """The variables that are read of a MATLAB file with the fixations of one image."""
+MOST_VARIABLES = 8
+"""Number of variables of a MATLAB file that a message names."""
 MATLAB_7_3 = b"MATLAB 7.3 MAT-file"
 """The first bytes of a file that MATLAB saves with -v7.3."""
 MATLAB, MATLAB_REMEDY = "trainer.data.matlab", "download or export it again"
@@ -216,6 +219,11 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
             notes += about_affix
     files, ambiguous = _by_role(assigned, bad)
     stimuli, maps = files["stimulus"], files["map"]
+    if row.any_count and stimuli and (of_no_image := _of_no_image(stimuli, files["fixations"])):
+        if not maps:
+            raise ContentError(about_matlab(of_no_image))
+        notes.append(f"Files of fixations, left out: {about_matlab(of_no_image)}.")
+        files["fixations"] = {}
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
     if sets := {key: member for key, (_, member) in files[OF_ALL].items()}:
         reader = next(file.reader for file, _ in assigned if file.reader)
@@ -224,7 +232,9 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
         if left_out := len(of_all) - len(fixations):
             counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
-    _check_some(stimuli, maps, fixations, row, source)
+    with_role = {member.path for _, member in assigned}
+    about_others = about_unread(member.path for member in members if member.path not in with_role)
+    _check_some(stimuli, maps, fixations, row, source, about_others)
     for _, (_, first) in itertools.islice(files["fixations"].items(), 1):
         if first.path.lower().endswith(POINTS):
             _read_matlab_file(first)  # the others are like it, and preparing the images takes long
@@ -266,10 +276,44 @@ def _by_role(assigned: Assigned, bad: BadImages) -> tuple[dict[str, Files], set[
     return files, ambiguous
 
 
+def _of_no_image(stimuli: Collection[str], fixations: Files) -> list[Member]:
+    """The files of fixations, if all are MATLAB's and none of them has the name of an image. Else none."""
+    members = [member for _, member in fixations.values()]
+    is_matlab = all(member.path.lower().endswith(POINTS) for member in members)
+    return members if is_matlab and not set(stimuli).intersection(fixations) else []
+
+
+def about_matlab(members: Sequence[Member]) -> str:
+    """What the first of MATLAB files holds that have no image's name, and what to give, without a full stop.
+
+    Example: `no image has the name of all.mat. It has the variables gaze (1 x 40 struct). Write one table ...`.
+
+    Raises:
+        ContentError: the file is damaged or too large.
+    """
+    first, names = members[0], some([member.origin for member in members])
+    content = first.content(MOST_TABLE_BYTES)
+    variables = call_untrusted(f"{MATLAB}.list_variables", content, file=first.origin, remedy=MATLAB_REMEDY)
+    held = some(variables, MOST_VARIABLES) or "(none)"
+    return (
+        f"no image has the name of {names}. {'The first has' if members[1:] else 'It has'} the variables {held}. "
+        "Write one table of all fixations (image,x,y), or one .mat for each image, with its name and a variable "
+        f"named {' or '.join(FIXATION_VARIABLES)}"
+    )
+
+
 def _check_some(
-    stimuli: Collection[str], maps: Collection[str], fixations: Collection[str], row: Dataset, source: str
+    stimuli: Collection[str],
+    maps: Collection[str],
+    fixations: Collection[str],
+    row: Dataset,
+    source: str,
+    about_others: str,
 ) -> None:
-    """Raise `UserError` if there are no images, or neither maps nor fixations."""
+    """Raise `UserError` if there are no images, or neither maps nor fixations.
+
+    `about_others` is what `about_unread` says of the files without a role.
+    """
     archives = ", ".join(archive.name for archive in row.archives)
     authors = f", or give all archives of its authors ({archives})" if row.files else ""
     if not stimuli:
@@ -277,7 +321,7 @@ def _check_some(
     if not maps and not fixations:
         raise ContentError(
             f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named maps, or "
-            f"fixations into one named fixations{authors}"
+            f"fixations into one named fixations{authors}{about_others and f'. {about_others}'}"
         )
 
 
@@ -401,11 +445,11 @@ def _without_affix(assigned: Assigned, role: str) -> tuple[Assigned, list[str]]:
 
     It is cut off if that pairs more than half of the files, and less than half already have the names of
     images. A sentence says so. Example: `a_heatmap.png` is the map of a.jpg if the others end in `_heatmap`
-    too.
+    too. One file beside several images has nothing in common with others.
     """
     images = {file.key for file, _ in assigned if file.role == "stimulus"}
     keys = [file.key for file, _ in assigned if file.role == role]
-    if 2 * len(images.intersection(keys)) >= len(keys):
+    if 2 * len(images.intersection(keys)) >= len(keys) or len(keys) == 1 < len(images):
         return assigned, []
     # The affixes of a few files, since the first ones may be of no image.
     affixes = {affix for key in keys[:TRIED] for affix in _affixes(key, images)}
@@ -501,17 +545,26 @@ def folder_word(path: str, words: Mapping[str, str]) -> str:
     return next((words[folder] for folder in reversed(folders) if folder in words), "")
 
 
+def role_of(path: str) -> str:
+    """What a file holds by its folder, a value of `ROLES`. Empty if files with its suffix are not read there.
+
+    Example: `fixations` for fixations/a.mat, and nothing for fixations/a.edf and for maps/readme.txt.
+    """
+    role = folder_word(path, ROLES)
+    suffixes = (*PICTURE_SUFFIXES, POINTS) if role == "fixations" else PICTURE_SUFFIXES
+    return role if pathlib.PurePosixPath(path).suffix.lower() in suffixes else ""
+
+
 def _by_folder(path: str, row: Dataset) -> FileRole | None:
     """The role of the file at `path`. None if it has none."""
     *folders, file = path.split("/")
     depth = max((i for i, folder in enumerate(folders) if folder.lower() in ROLES), default=None)
     if depth is None:
         return None
-    role = ROLES[folders[depth].lower()]
+    role = role_of(path)
     below = folders[depth + 1 :]
     suffix = pathlib.PurePosixPath(file).suffix
-    kinds = (*PICTURE_SUFFIXES, POINTS) if role == "fixations" else PICTURE_SUFFIXES
-    if suffix.lower() not in kinds or IGNORED in (folder.lower() for folder in below):
+    if not role or IGNORED in (folder.lower() for folder in below):
         return None
     split = ""
     if row.split == "given":

@@ -92,7 +92,7 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
 @pytest.mark.parametrize(
     ("variables", "named"),
     [
-        ({"other": 1}, ["gaze", "fixLocs", "s", "fixations"]),
+        ({"other": 1}, ["gaze", "fixLocs", "s", "fixations", "other (1 x 1 int64)"]),
         ({"gaze": structs(np.ones((4, 3)))}, ["4 x 3"]),
         ({"gaze": 5}, []),
         ({"fixLocs": np.ones(SIZE)}, ["3072 of 3072"]),
