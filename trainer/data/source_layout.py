@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import TEST
+from trainer.data.recordings.image_names import folded_path
 from trainer.data.recordings.unread import about_unread
 from trainer.datasets import Dataset, FileRule
 from trainer.errors import ContentError
@@ -215,8 +216,9 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
     assigned, notes = assign_roles(members, row)
     if row.any_count:
         for role in ("map", "fixations"):
+            assigned, about_names = _with_equal_names(assigned, role)
             assigned, about_affix = _without_affix(assigned, role)
-            notes += about_affix
+            notes += about_names + about_affix
     files, ambiguous = _by_role(assigned, bad)
     stimuli, maps = files["stimulus"], files["map"]
     if row.any_count and stimuli and (of_no_image := _of_no_image(stimuli, files["fixations"])):
@@ -437,7 +439,43 @@ def _as_map(file: FileRole) -> FileRole:
     return replace(file, role="map") if is_picture else file
 
 
-# === Affixes ===
+# === Names of maps ===
+
+
+def _with_equal_names(assigned: Assigned, role: str) -> tuple[Assigned, list[str]]:
+    """Name files of a role after their images where names are equal, but not the same (see `folded`).
+
+    Files and images with the same name come first. A file stays as it is if several images that are left have a
+    name equal to its own, or several files do. A sentence says what is renamed. Example: `P01.png` is the map of
+    p01.jpg.
+    """
+    images = {file.key for file, _ in assigned if file.role == "stimulus"}
+    keys = {file.key for file, _ in assigned if file.role == role}
+    left = _by_equal_name(images - keys)
+    renamed = {
+        files[0]: left[name][0]
+        for name, files in _by_equal_name(keys - images).items()
+        if len(files) == len(left.get(name, [])) == 1
+    }
+    if not renamed:
+        return assigned, []
+    assigned = [
+        (replace(file, key=renamed.get(file.key, file.key)) if file.role == role else file, member)
+        for file, member in assigned
+    ]
+    what = "maps" if role == "map" else "files of fixations"
+    return assigned, [
+        f"Names of {what} that differ from the names of their images by case, the form of letters or blanks "
+        f"alone: {len(renamed):,} ({some(sorted(renamed))})."
+    ]
+
+
+def _by_equal_name(keys: Iterable[str]) -> dict[str, list[str]]:
+    """The `folded_path` of keys -> the keys that have it."""
+    names: dict[str, list[str]] = {}
+    for key in keys:
+        names.setdefault(folded_path(key), []).append(key)
+    return names
 
 
 def _without_affix(assigned: Assigned, role: str) -> tuple[Assigned, list[str]]:

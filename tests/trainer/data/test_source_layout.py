@@ -1,6 +1,6 @@
 import pytest
 
-from tests.refusals import refused
+from tests.refusals import assert_named, refused
 from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.datasets.table import Dataset
@@ -100,3 +100,48 @@ def test_an_image_outside_of_the_given_split_is_named():
     images = source_layout.find_items(members("images/a.jpg", "maps/a.png"), row, "source", BadImages())
     with refused(ContentError, "images/a.jpg"):
         splits.split_items(images.items, images.labels, row.split, row, "source", BadImages())
+
+
+# === Names of maps ===
+
+
+ACUTE = "e\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}"
+
+
+@pytest.mark.parametrize("maps", ["maps", "fixations"])
+@pytest.mark.parametrize(
+    ("image", "own"), [("P1", "p1"), ACUTE, ("a\N{NARROW NO-BREAK SPACE}PM", "a PM"), ("Face/a", "face/A")]
+)
+def test_a_map_of_ones_own_has_a_name_equal_to_its_images(image, own, maps):
+    paths = [*pairs("other", maps=maps), f"stimuli/{image}.jpg", f"{maps}/{own}.png"]
+    images = source_layout.find_items(members(*paths), Dataset.named("custom"), "source", BadImages())
+    found = {name: a_map or fixations for name, _, a_map, fixations in map(summary, images.items)}
+    assert found == {"other.jpg": f"{maps}/other.png", f"{image}.jpg": f"{maps}/{own}.png"}
+    (note,) = images.notes
+    assert_named(note, 1, own)
+
+
+def test_maps_of_the_same_name_come_before_those_of_an_equal_one():
+    paths = [*pairs("a", "A", maps="maps"), "stimuli/b.jpg", "maps/B.png"]
+    images = source_layout.find_items(members(*paths), Dataset.named("custom"), "source", BadImages())
+    assert [summary(item)[2] for item in images.items] == ["maps/a.png", "maps/A.png", "maps/B.png"]
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["stimuli/ab.jpg", "stimuli/AB.jpg", "maps/Ab.png", "maps/aB.png"],
+        ["stimuli/ab.jpg", "maps/Ab.png", "maps/aB.png"],
+        ["stimuli/ab.jpg", "stimuli/AB.jpg", "maps/Ab.png"],
+    ],
+)
+def test_maps_whose_names_are_equal_to_several_are_not_paired(paths):
+    with refused(ContentError, "'Ab'"):
+        source_layout.find_items(
+            members(*paths, *pairs("x", maps="maps")), Dataset.named("custom"), "source", BadImages()
+        )
+
+
+def test_names_of_published_datasets_are_compared_as_they_are():
+    with refused(ContentError, "'P1'"):
+        find("osie", *pairs(*"abcdefg"), "stimuli/P1.jpg", "fixation/p1.png")

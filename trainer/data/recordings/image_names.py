@@ -39,6 +39,11 @@ def folded(name: str) -> str:
     return " ".join(_composed(name.casefold()).split())
 
 
+def folded_path(path: str) -> str:
+    """A path with `/` in which each part is `folded`."""
+    return "/".join(map(folded, path.split("/")))
+
+
 @functools.cache
 def _usual_shape(character: str) -> str:
     """The same letters as a character in their usual shape. Example: fi for the ligature U+FB01.

@@ -1,8 +1,8 @@
 """Recordings in files that are not read: what they are, and what to export instead.
 
 The suffixes are facts about eye trackers and their programs: SR Research's manual of EyeLink 1000 Plus (4.7, 4.8),
-SMI's guide of RED250mobile (15.8), the wiki of Leiden University about E-Prime's extensions for Tobii, and the
-readers of Pupil Labs and of Lab Streaming Layer.
+SMI's guide of RED250mobile (15.8), Leiden University's wiki about E-Prime's extensions for Tobii, Pupil Labs'
+examples of reading recordings (.pldata), and pupil-lib (.xdf).
 """
 
 import dataclasses
