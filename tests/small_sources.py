@@ -27,8 +27,11 @@ def point_map(size=SIZE, points=POINTS):
 
 
 def density_map(index, size=SIZE):
-    """A ramp with another start for each index, (h, w) uint8."""
-    return ((np.arange(size[0] * size[1]) + 37 * index) % 256).astype(np.uint8).reshape(size)
+    """A smooth hill at another place for each index, and 0 at its border as where nobody looks, (h, w) uint8."""
+    top = 0.3 + 0.4 * np.array([0.618 * index % 1, 0.414 * index % 1])
+    y, x = (np.linspace(0, 1, side) - start for side, start in zip(size, top, strict=True))
+    hill = 255 * np.exp(-(y[:, None] ** 2 + x**2) / 0.04)
+    return np.pad(hill.astype(np.uint8)[1:-1, 1:-1], 1)
 
 
 def save(path, pixels):

@@ -35,12 +35,10 @@ LOSSY = ("JPEG", "MPO", "WEBP")
 """Formats with a compression that gives points faint neighbours."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
 """Formats and modes that TensorFlow decodes, as the reference does. Pillow decodes the others."""
-
-
 MOST_STEP = 8
 """Levels that differ by more are of two colours, or of two grey levels. Compression changes some by less."""
 MOST_DIFFERENT = 0.01
-"""Share of the pixels of a grey map that may look otherwise."""
+"""Share of the pixels of a grey map that may look otherwise, or be darker than its darkest level."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Decoded:
     """The form of the map's file: `density` or `points`."""
 
 
-def decode(item: Item, blur_sigma_px: float, as_seen: bool = False) -> Decoded:
+def decode(item: Item, blur_sigma_px: float, as_seen: bool = False, has_pedestal: bool = False) -> Decoded:
     """Read and check the files of one image.
 
     If the map is points, these are the fixations, and a Gaussian of `blur_sigma_px` pixels makes the density.
@@ -68,6 +66,7 @@ def decode(item: Item, blur_sigma_px: float, as_seen: bool = False) -> Decoded:
         as_seen: whether pictures are decoded as people see them, and maps of another form than grey levels
             are refused. If not, all files are decoded as the reference decodes published datasets. Example: a
             photograph with an orientation tag is upright only as seen.
+        has_pedestal: whether the `darkest_level` of the map is subtracted from it.
 
     Raises:
         ContentError: a file cannot be decoded, or the map is empty or has another aspect ratio than the
@@ -79,7 +78,7 @@ def decode(item: Item, blur_sigma_px: float, as_seen: bool = False) -> Decoded:
     if item.map is None:
         assert gaze is not None
         return Decoded(stimulus, blur(gaze.points, size, blur_sigma_px), gaze, "points")
-    levels = _decode_map(item.map, size, as_seen)
+    levels = decode_map(item.map, size, as_seen, has_pedestal)
     if not is_points(levels):
         return Decoded(stimulus, levels, gaze, "density")
     # A file of fixations may list a pixel repeatedly, which an image cannot show.
@@ -105,10 +104,13 @@ def decode_original(name: str, content: bytes, as_seen: bool) -> Pixels:
     return decode_stimulus(Member(name, name, lambda: content), as_seen)
 
 
-def _decode_map(member: Member, stimulus_size: tuple[int, int], as_seen: bool) -> Pixels:
-    """(h, w) uint8 of a map. Raises `ContentError` if it is empty or does not fit the stimulus.
+def decode_map(
+    member: Member, stimulus_size: tuple[int, int], as_seen: bool = False, has_pedestal: bool = False
+) -> Pixels:
+    """(h, w) uint8 of a map. Raises `ContentError` if it is empty or does not fit the stimulus (height, width).
 
     Compressed points lose their faint neighbours. Example: a map of 300 x 400 fits a stimulus of 600 x 800.
+    `as_seen` and `has_pedestal` are as in `decode`.
     """
     if as_seen:
         levels, kind = _read_map(member)
@@ -124,14 +126,16 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int], as_seen: bool) -
             f"{member.origin} is {levels.shape[0]} x {levels.shape[1]} pixels (height x width), but its "
             f"image is {height} x {width}, another aspect ratio: replace it by the map of this image"
         )
-    if not levels.any():
-        raise ContentError(
-            f"{member.origin} is empty, all its pixels are 0: replace it, or remove it with its image"
-        )
-    if as_seen and levels.min() == levels.max():
+    if as_seen and 0 < levels.min() == levels.max():
         raise ContentError(
             f"{member.origin} says nothing about where people looked, all its pixels are {levels.max()}: replace "
             "it, or remove it with its image"
+        )
+    if has_pedestal:
+        levels = levels - np.minimum(levels, np.uint8(darkest_level(levels)))
+    if not levels.any():
+        raise ContentError(
+            f"{member.origin} is empty, all its pixels are 0: replace it, or remove it with its image"
         )
     return levels
 
@@ -244,10 +248,12 @@ def _without_neighbours(map: Pixels) -> Pixels:
     return np.where(is_bright, 255, 0).astype(np.uint8) if has_gap else map
 
 
-def median_level(map: Pixels) -> float:
-    """The median of a map (h, w) that is not constant, from 0 for its lowest level to 1 for its highest."""
-    lowest, highest = int(map.min()), int(map.max())
-    return (float(np.median(map)) - lowest) / (highest - lowest)
+def darkest_level(map: Pixels) -> int:
+    """The level of a map (h, w) that next to no pixel is below.
+
+    Example: 128 if 128 was added to a density, even if JPEG has made some pixels darker.
+    """
+    return int(np.quantile(map, MOST_DIFFERENT))
 
 
 def read_gaze(source: Member | Fixations, size: tuple[int, int], as_seen: bool = False) -> Gaze:
@@ -274,7 +280,7 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int], as_seen: bool =
 def _read_file(member: Member, size: tuple[int, int], as_seen: bool) -> Gaze:
     if member.path.lower().endswith(POINTS):
         return read_matlab(member, size)
-    levels = _decode_map(member, size, as_seen)
+    levels = decode_map(member, size, as_seen)
     if not is_points(levels):
         levels = _without_neighbours(levels)
     if not is_points(levels):

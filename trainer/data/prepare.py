@@ -9,16 +9,18 @@ not depend on the number of images, and the same files give the same bytes.
 import csv
 import functools
 import hashlib
+import math
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.data import center_bias, decode, statistics, tfrecords
+from trainer.data import center_bias, decode, honest_maps, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.center_bias import CenterBias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
@@ -29,10 +31,8 @@ from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.network import Frame
 
 MAX_WORKERS = 32
-MOST_MEDIAN_LEVEL = 0.6
-"""Maps of one's own are inverted if their median levels are above this on average. It is .04 for 300 maps of
-SALICON, .01 to .42 for 150 images of fixationadd1000 with a blur of 1/60 to 1/8 of the width, and .49 for
-evenly spread points with a blur of 1/8."""
+MOST_JUDGED = 100
+"""Maps of one's own by which all are judged: what most of them have, most of all have."""
 JPEG_START = b"\xff\xd8"
 """The first bytes of a JPEG."""
 
@@ -64,8 +64,6 @@ class _Prepared:
     original_size: tuple[int, int]
     histogram: FloatMap | None
     """What the image adds to the centre bias. None for validation images."""
-    median_level: float
-    """Of its map, as `decode.median_level`. 0 for points."""
 
 
 @dataclass
@@ -91,8 +89,8 @@ class Facts:
     n_outside: int = 0
     n_blinks: int = 0
     """Fixations that are left out, as in `Gaze`."""
-    median_levels: float = 0.0
-    """Sum of the median levels of the maps."""
+    pedestal: int = 0
+    """As `honest_maps.pedestal_of` the maps."""
     n_copies: int = 0
     """Images of one split that are copies of one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros((center_bias.FOLDS, *center_bias.SIZE)))
@@ -132,7 +130,6 @@ class Facts:
         self.n_pictured += len(gaze.points) if gaze.is_pictured else 0
         self.n_outside += gaze.n_outside
         self.n_blinks += gaze.n_blinks
-        self.median_levels += image.median_level
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.histogram is not None:
             self.bias[CenterBias.fold_of(len(self.bias_cells))] += image.histogram
@@ -157,6 +154,11 @@ class Facts:
         Example: `12 validation images are copies of training images.`
         """
         notes, total = self.bad.notes(), self.n_fixations + self.n_outside + self.n_blinks
+        if self.pedestal:
+            notes.append(
+                f"Most maps are nowhere black, and have a background at about level {self.pedestal} of 255. The "
+                "darkest level of each map is subtracted from it."
+            )
         if self.n_pictured:
             mean = self.n_pictured / sum(self.original_sizes.values())
             notes.append(f"Fixations: {self.n_pictured:,}, about {mean:,.0f} an image, from pictures.")
@@ -197,7 +199,8 @@ def prepare_dataset(
             published dataset, `Facts.notes` count such copies.
 
     Raises:
-        UserError: too many images are put aside, or all of a split, or most maps of one's own are inverted.
+        UserError: too many images are put aside, or all of a split, or most maps of one's own are no maps of
+            attention (see `honest_maps`).
         OSError: the folder cannot be written to.
     """
     facts = Facts(bad)
@@ -210,8 +213,13 @@ def prepare_dataset(
     ):
         images = csv.writer(file)
         images.writerow(["split", "image", "digest", "group", "hash", "recording", *statistics.FEATURES])
+        if is_own:
+            facts.pedestal = _pedestal_of([item for each in items.values() for item in each], pool, n_threads)
         for split, split_items in items.items():
-            prepare_one = functools.partial(_prepare_one, split_items, split, blur_sigma_px, image_size, is_own)
+            decoded = functools.partial(
+                decode.decode, blur_sigma_px=blur_sigma_px, as_seen=is_own, has_pedestal=facts.pedestal > 0
+            )
+            prepare_one = functools.partial(_prepare_one, split_items, split, decoded, image_size, is_own)
             n_items = len(split_items)
             with (
                 tfrecords.ShardWriter(folder, split, n_items, image_size) as writer,
@@ -240,20 +248,36 @@ def prepare_dataset(
             if not facts.counts[split]:
                 first = next(iter(bad.reasons.values()))
                 raise ContentError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
-    n_maps = sum(facts.counts.values())
-    if (median_level := facts.median_levels / n_maps) > MOST_MEDIAN_LEVEL:
-        raise ContentError(
-            f"the {n_maps:,} maps are bright in most of their area (their medians are at {median_level:.0%} from "
-            "black to white): are they black where people looked? Invert them, so that they are white there"
-        )
     write_array(folder / CENTER_BIAS, facts.bias.astype(np.float32))
     return facts
+
+
+def _pedestal_of(items: Sequence[Item], pool: ThreadPoolExecutor, n_threads: int) -> int:
+    """`honest_maps.pedestal_of` the maps of one's own, at most `MOST_JUDGED` of them, which are spread evenly.
+
+    Files that cannot be used are put aside later.
+    """
+    with_map = [item for item in items if item.map]
+    chosen = with_map[:: math.ceil(len(with_map) / MOST_JUDGED) or 1]
+    measured = map_ahead(pool, _measure_map, chosen, 2 * n_threads)
+    return honest_maps.pedestal_of([each for each in measured if each])
+
+
+def _measure_map(item: Item) -> tuple[str, honest_maps.Traits] | None:
+    """Origin and traits of a map of one's own. None for points, and if a file cannot be used."""
+    assert item.map is not None
+    try:
+        stimulus = decode.decode_stimulus(item.stimulus, as_seen=True)
+        levels = decode.decode_map(item.map, (stimulus.shape[0], stimulus.shape[1]), as_seen=True)
+    except ContentError:
+        return None
+    return None if decode.is_points(levels) else (item.map.origin, honest_maps.Traits.of(levels, stimulus))
 
 
 def _prepare_one(
     items: Sequence[Item],
     split: str,
-    blur_sigma_px: float,
+    decoded: Callable[[Item], decode.Decoded],
     image_size: tuple[int, int],
     is_own: bool,
     index: int,
@@ -261,7 +285,7 @@ def _prepare_one(
     """Prepare one image. An error about its files is returned."""
     item = items[index]
     try:
-        image = decode.decode(item, blur_sigma_px, as_seen=is_own)
+        image = decoded(item)
     except ContentError as error:
         return error
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
@@ -308,7 +332,6 @@ def _prepare_one(
             if split in ("train", TEST)
             else None
         ),
-        median_level=decode.median_level(image.density) if is_own and image.ground_truth == "density" else 0.0,
     )
 
 

@@ -107,7 +107,7 @@ def openvino_core() -> Any:
     """OpenVINO's runtime, one for this process. Any thread may call it.
 
     It is never freed. OpenVINO 2026.4 gives the thread that first uses it a stack for handlers of signals, and
-    frees that stack with the runtime. If another thread did so, the next signal would end the process with SIGSEGV.
+    frees that stack with the runtime. If another thread did so, the next signal would end the process.
     """
     openvino = load_openvino()
     with _LOADING_OPENVINO:

@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+import zlib
 
 import pytest
-from PIL import ImageOps
 
 from tests.prepared import manifest_of
+from tests.small_sources import density_map, save
 from tests.trainer.data.test_copies import COPIES, picture
 from trainer.data import fetch, prepared_data
 from trainer.data.settings import FetchConfig
@@ -177,12 +178,10 @@ def test_an_image_is_seen_with_the_others_of_its_group_in_any_split(tmp_path):
 def fetched(folder, pictures, test_of=""):
     """Recordings of one's own, prepared: file name -> picture."""
     for name, each in pictures.items():
-        for kind in ("stimuli", "maps"):
-            (folder / "lab" / kind).mkdir(parents=True, exist_ok=True)
+        (folder / "lab" / "stimuli").mkdir(parents=True, exist_ok=True)
         each.save(folder / "lab" / "stimuli" / name)
-        ImageOps.autocontrast(each.convert("L").resize((16, 12)).resize(each.size)).save(
-            folder / "lab" / "maps" / f"{name.rpartition('.')[0]}.png"
-        )
+        density = density_map(zlib.crc32(each.tobytes()), each.size[::-1])
+        save(folder / "lab" / "maps" / f"{name.rpartition('.')[0]}.png", density)
     settings = FetchConfig(dataset="custom", source=str(folder / "lab"), image_size="24x32")
     fetch.fetch_dataset(settings, folder / "set", test_of=test_of)
     return folder / "set"
