@@ -11,7 +11,7 @@ from trainer.reports import pages
 
 AT_RUN_TIME = {
     ("pipeline.graph.environment", "WEBHOOKS.get(self.target, '')"): ("fullmatch", environment.WEBHOOKS.values()),
-    ("trainer.data.recordings.fixations", "cut"): (
+    ("trainer.data.recordings.custom", "cut"): (
         "sub",
         [r"^[^\s_\-.()]+[\s_\-.]+", r"(?<![\s_\-.(])[\s_\-.(]+[^\s_\-.()]+\)?$"],
     ),

@@ -1,13 +1,15 @@
 """Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
+import pathlib
 import shlex
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
 from trainer.data import FetchConfig
 from trainer.datasets import Dataset
-from trainer.errors import AmbiguousError
+from trainer.errors import AmbiguousError, PlaceError, SettingError, check
+from trainer.io import replacing
 from trainer.machine import announce
 from trainer.models import PRETRAINED
 from trainer.settings import Parser, add_settings, output_dir, output_file, settings_of
@@ -30,11 +32,21 @@ def configure(parser: Parser) -> None:
         ),
     )
     add_cache_dir(parser)
-    parser.add_argument(
-        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
-    )
+    parser.add_argument("--output-dir", type=output_dir, metavar="DIR", help="Folder for the prepared dataset.")
     parser.add_argument(
         "--preview", type=output_file, metavar="HTML", help="Write a page with a grid of stimuli and their maps."
+    )
+    parser.add_argument(
+        "--propose",
+        type=lambda text: output_file(text) if text else "",
+        nargs="?",
+        const="",
+        metavar="TOML",
+        help=(
+            "custom: prepare nothing, but write what the tables seem to mean to reading.toml in the source's "
+            "folder, or to TOML. Check it, and keep it in the uppermost folder of the data: tables are then read "
+            "by it."
+        ),
     )
 
 
@@ -42,6 +54,10 @@ def execute(parsed: argparse.Namespace) -> None:
     config = settings_of(FetchConfig, parsed)
     FetchConfig.check_recordings([config])
     Dataset.named(config.dataset)
+    if parsed.propose is not None:
+        _propose(config, parsed)
+        return
+    check(bool(parsed.output_dir), "--output-dir is not given. Name a folder for the data", SettingError)
     from trainer.data import AmbiguousReadingsError, fetch_dataset
 
     test_of = config.dataset if parsed.test else ""
@@ -52,7 +68,7 @@ def execute(parsed: argparse.Namespace) -> None:
             raise
         from trainer.reports import write_readings
 
-        write_readings(error, parsed.preview)
+        write_readings([error], parsed.preview)
         raise AmbiguousError(f"{error}\n{parsed.preview} shows each of them on the images") from None
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
@@ -60,6 +76,26 @@ def execute(parsed: argparse.Namespace) -> None:
 
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)
+
+
+def _propose(config: FetchConfig, parsed: argparse.Namespace) -> None:
+    """Write `reading.toml`, and a page with the doubts about it."""
+    from trainer.data import propose_reading
+
+    folder = pathlib.Path(config.source)
+    path = pathlib.Path(parsed.propose or (folder / config.READING if folder.is_dir() else config.READING))
+    check(not path.exists(), f"{path} exists already. Remove it, or name another file", PlaceError)
+    proposal = propose_reading(config, parsed.cache_dir)
+    with replacing(path) as partial:
+        partial.write_text(proposal.text, encoding="utf-8")
+    print(visible(proposal.text), end="")
+    if parsed.preview:
+        from trainer.reports import write_readings
+
+        write_readings(proposal.doubts, parsed.preview)
+    place = "" if path.parent == folder else ", and put it into the uppermost folder of the data"
+    doubts = f"Not proven: {len(proposal.doubts)}, see not_proven. " if proposal.doubts else ""
+    print(f"wrote {path}. {doubts}Check it, correct it{place}. Then run fetch without --propose")
 
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:

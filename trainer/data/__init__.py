@@ -32,6 +32,7 @@ __all__ = [
     "hashes_of",  # the key of a split's hashes in a model's training images
     "match_copies",  # pairs the hashes of pictures that are copies
     "parse_image_size",  # reads a size such as `240x320`
+    "propose_reading",  # proposes what tables of recordings mean
     "sample_counts",  # how many images the sample set has
 ]
 __getattr__ = opened(__name__, __file__)

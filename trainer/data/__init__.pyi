@@ -1,6 +1,10 @@
 from .batches import Split as Split
 from .copies import match_copies as match_copies
-from .fetch import fetch_dataset as fetch_dataset, fingerprint_data as fingerprint_data
+from .fetch import (
+    fetch_dataset as fetch_dataset,
+    fingerprint_data as fingerprint_data,
+    propose_reading as propose_reading,
+)
 from .held_out_set import HeldOutImage as HeldOutImage
 from .prepared import PreparedData as PreparedData
 from .prepared_data import (
@@ -10,7 +14,7 @@ from .prepared_data import (
     Statistics as Statistics,
     hashes_of as hashes_of,
 )
-from .recordings.readings import AmbiguousReadingsError as AmbiguousReadingsError
+from .recordings.questions import AmbiguousReadingsError as AmbiguousReadingsError
 from .sample import sample_counts as sample_counts
 from .settings import (
     CACHES as CACHES,

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import tempfile
 from typing import TYPE_CHECKING
 
 from trainer.data import sample, source_layout, splits, statistics
@@ -17,7 +18,7 @@ from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
 from trainer.datasets import HASH, Dataset
-from trainer.errors import ContentError, PlaceError, UserError
+from trainer.errors import ContentError, PlaceError, SettingError, UserError
 from trainer.io import is_taken, replacing, temporary_folder_beside
 from trainer.machine import code_version, load_tensorflow
 from trainer.places import DamagedArchiveError, source_places
@@ -25,6 +26,7 @@ from trainer.texts import visible
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts
+    from trainer.data.recordings.proposal import Proposal
 
 
 def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -> str:
@@ -84,6 +86,25 @@ def fetch_dataset(
         manifest = _manifest(config, source, image_size, found, facts)
         manifest.save(partial)
     return manifest
+
+
+def propose_reading(config: FetchConfig, cache_dir: str | None = None) -> "Proposal":
+    """Look at the tables and pictures of recordings of one's own, and propose what they mean. Nothing is written.
+
+    Args:
+        config: the recordings, and what is known of them.
+        cache_dir: as in `fetch_dataset`.
+
+    Raises:
+        UserError: the recordings have an error that no reading mends, such as no table of positions.
+    """
+    if config.dataset != CUSTOM:
+        raise SettingError(f"a reading is proposed for recordings of your own (dataset {CUSTOM}) alone")
+    from trainer.data.recordings.custom import propose_recordings
+
+    at = source_of(config.dataset, config.places, config.private_sources)
+    with tempfile.TemporaryDirectory() as folder, at.open(pathlib.Path(folder), cache_dir) as source:
+        return propose_recordings(source.members, Dataset.named(CUSTOM), source.name, config)
 
 
 def prepared_name(dataset: str, source: str) -> str:
@@ -173,6 +194,7 @@ def _manifest(
         citation="" if is_sample else row.citation,
         test_share=config.test_share,
         notes=[*found.notes, *facts.notes],
+        reading=found.reading,
         bad_images=facts.bad.listed(),
         as_seen=row.any_count,
         map_variation=statistics.variation(facts.bias_cells) if facts.bias_cells else 0.0,

@@ -83,6 +83,8 @@ class Manifest:
     """Share of the validation images that is held out as a test set: this dataset itself if `is_test_set`."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Sentences for people: how the source was understood, and what was left out and why."""
+    reading: str = ""
+    """How tables of recordings of one's own were read, as TOML. Empty without tables."""
     bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of an image that cannot be used -> why, for the first `trainer.data.bad_images.MOST_LISTED` of them."""
     as_seen: bool = False

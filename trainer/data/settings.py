@@ -102,6 +102,8 @@ class FetchConfig:
     """Settings of `fetch`, which turns one dataset into prepared shards."""
 
     TITLE: ClassVar[str] = "dataset"
+    READING: ClassVar[str] = "reading.toml"
+    """Name of the file, in the uppermost folder of recordings, that says what tables mean."""
     OF_RECORDINGS: ClassVar = (
         *("columns", "coordinates", "screen_size", "image_on_screen"),
         *("blur_px", "pixels_per_degree", "max_lost_share", "split"),

@@ -39,6 +39,8 @@ class SplitImages:
     """The dataset, with the split method and the blur in use."""
     notes: list[str]
     """Sentences for people."""
+    reading: str = ""
+    """How tables were read, as TOML (see `trainer.data.recordings.reading`). Empty without tables."""
 
 
 def split_method_of(row: Dataset, n_images: int) -> str:

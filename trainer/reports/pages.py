@@ -77,6 +77,7 @@ def manifest_facts(manifest: Manifest) -> Facts:
         ("Fixations", "known" if manifest.has_fixations else "not known"),
         *(("Licence", text) for text in [manifest.licence] if text),
         *(("Citation", text) for text in [manifest.citation] if text),
+        *(("Reading of the tables", text) for text in [manifest.reading] if text),
         *(("Notes", " ".join(notes)) for notes in [manifest.notes] if notes),
         ("Prepared by", manifest.code_version),
     ]

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,24 +131,30 @@ def write_preview(dataset: Path, html: Path) -> None:
     )
 
 
-def write_readings(error: "AmbiguousReadingsError", html: Path) -> None:
-    """Write a page with the fixations of each reading of ambiguous recordings, on the same images."""
+def write_readings(errors: Sequence["AmbiguousReadingsError"], html: Path) -> None:
+    """Write a page with the fixations of each reading of recordings that are not proven, on their images."""
     pages.write_page(
         html,
         "readings.html.jinja",
         title="Which is right?",
         head=[("Date", now())],
-        question=error.question[:1].upper() + error.question[1:],
-        readings=[
+        questions=[
             {
-                "text": reading.text,
-                "rows": reading.rows,
-                "setting": reading.setting,
-                "images": [
-                    _drawn(path, error.pictures[path], points) for path, points in reading.fixations.items()
+                "text": error.question[:1].upper() + error.question[1:],
+                "readings": [
+                    {
+                        "text": reading.text,
+                        "rows": reading.rows,
+                        "setting": reading.setting,
+                        "images": [
+                            _drawn(path, error.pictures[path], points)
+                            for path, points in reading.fixations.items()
+                        ],
+                    }
+                    for reading in error.readings
                 ],
             }
-            for reading in error.readings
+            for error in errors
         ],
     )
 

@@ -86,13 +86,13 @@ def test_too_many_bad_images_end_the_preparation_with_their_share_and_the_first_
 
 
 def test_an_image_of_a_table_that_does_not_decode_is_put_aside_with_its_rows(tmp_path):
-    rows = ["image,x [px],y [px]"]
+    rows = ["image,x,y"]
     for index in range(N):
         save(tmp_path / "lab" / f"{index}.png", stimulus(index))
-        rows += [f"{index}.png,{x},5" for x in (3, 9)]
+        rows += [f"{index}.png,{x},{index % 20}" for x in (3, 9)]
     (tmp_path / "lab" / "fixations.csv").write_text("\n".join(rows))
     (tmp_path / "lab" / "7.png").write_bytes(b"no picture")
-    manifest = fetch.fetch_dataset(config(tmp_path / "lab"), tmp_path / "set")
+    manifest = fetch.fetch_dataset(config(tmp_path / "lab", coordinates="pixels"), tmp_path / "set")
     assert list(manifest.bad_images) == ["7.png"]
     assert sum(manifest.counts.values()) == N - 1
     assert any("Fixations: 78." in note for note in manifest.notes)

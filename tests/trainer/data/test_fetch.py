@@ -143,7 +143,8 @@ def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_pad
     mean = np.mean([each / each.sum() for each in maps], axis=0)
     # A block of 3 x 3 of 40 x 53 pixels is about 9 x 9 of 120 x 160; sums over halves need no resizing.
     np.testing.assert_allclose(bias[:60].sum(), mean[: height // 2].sum(), atol=1e-4)
-    np.testing.assert_allclose(bias[:, :80].sum(), (mean[:, :26].sum() + mean[:, :27].sum()) / 2, atol=1e-4)
+    # The middle is within column 26, whose halves hold not quite the same.
+    np.testing.assert_allclose(bias[:, :80].sum(), (mean[:, :26].sum() + mean[:, :27].sum()) / 2, atol=5e-4)
 
 
 def test_images_and_maps_of_every_suffix_are_found(tmp_path):
@@ -422,10 +423,9 @@ def test_a_share_that_leaves_no_image_is_refused_with_the_numbers(share, counts,
 
 def test_the_same_pixels_in_both_splits_of_recordings_are_refused(tmp_path):
     source = tmp_path / "mine"
-    for split, name in (("train", "a.png"), ("train", "b.png"), ("val", "z.bmp")):
-        seed = 1 if name == "b.png" else 0
-        save(source / "stimuli" / split / name, stimulus(seed))
-        save(source / "maps" / split / f"{name[0]}.png", density_map(seed))
+    for index, (split, name) in enumerate((("train", "a.png"), ("train", "b.png"), ("val", "z.bmp"))):
+        save(source / "stimuli" / split / name, stimulus(index % 2))
+        save(source / "maps" / split / f"{name[0]}.png", density_map(index))
     with refused(ContentError, "stimuli/train/a.png", "stimuli/val/z.bmp"):
         fetch.fetch_dataset(config(source, "custom", allow_partial_data=False), tmp_path / "set")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
@@ -491,7 +491,9 @@ def recorded(folder, rows, suffix="png", size=(96, 128), **changes):
         image.save(folder / "lab" / f"{changes.get('prefix', '')}{index}.{suffix}")
     lines = [f"{person},{changes.get('prefix', '')}{image}.{suffix},{x},{y}" for person, image, x, y in rows]
     (folder / "lab" / "fixations.csv").write_text("\n".join(["participant,image,x,y", *lines]) + "\n")
-    settings = config(folder / "lab", "custom", split="shuffle", blur_px=changes.get("blur_px", 4.0))
+    settings = config(
+        folder / "lab", "custom", split="shuffle", coordinates="pixels", blur_px=changes.get("blur_px", 4.0)
+    )
     fetch.fetch_dataset(settings, folder / "set")
     return {
         pathlib.PurePath(image.name).stem.removeprefix(changes.get("prefix", "")): image.recording

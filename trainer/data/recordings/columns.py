@@ -8,8 +8,6 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-# For `fixations`, until it imports them from their own module.
-from trainer.data.recordings.image_names import ImageNames as ImageNames, is_number as is_number
 from trainer.data.settings import (
     CENTER_FRACTION,
     CENTER_HEIGHT,
@@ -171,7 +169,17 @@ ROLES = {
         *("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
         *("valid", "validity", "is valid", "is fixation"),
     ),
-    "invalid": ("saccade", "is saccade", "in saccade", "blink", "is blink", "in blink", "outlier", "is outlier"),
+    "invalid": (
+        "saccade",
+        "is saccade",
+        "in saccade",
+        "blink",
+        "is blink",
+        "in blink",
+        "outlier",
+        "is outlier",
+        "current fix is outlier",
+    ),
     "event": ("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type"),
     "eye": ("eye", "eyes", "eye used", "eye tracked", "eye l/r"),
     "split": ("split",),
@@ -185,6 +193,27 @@ ROLES = {
 and `media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
 IMAGE_WORDS = ("image", "img", "picture", "pic", "photo", "stimulus", "stim")
 """The last words of the names of columns that hold images. Example: `left image`."""
+HARMLESS = (
+    *(
+        "aoi",
+        "aoi name",
+        "aoi id",
+        "aoi hit",
+        "area of interest",
+        "roi",
+        "region",
+        "age",
+        "gender",
+        "sex",
+        "group",
+    ),
+    *("condition", "handedness", "session", "block", "study", "project name", "task", "response", "rt", "correct"),
+)
+"""Columns that do not change what positions mean."""
+EVENT_COLUMNS = ("event", "event type", "eye movement type", "gazeeventtype")
+"""Usual names of columns of events. Columns of other names tell events if their cells are words for these."""
+VALID_OF_EXPORTS = ROLES["valid"][:5]
+"""Columns of known exports that say by 1 or true that a row is valid."""
 MEDIA = ("media x", "media y", "media width", "media height")
 
 
@@ -233,6 +262,8 @@ class Columns:
     """Whether the names say that positions are from the centre."""
     scene_camera: str = ""
     """The column that tells that positions are on the pictures of a scene camera, or empty."""
+    is_mapped: bool = False
+    """Whether the names say that positions were mapped to one image, or one surface."""
     mapped: tuple[tuple[str, int, int], ...] = ()
     """For each image that the header names: its name, and the columns x and y of the positions on it."""
 
@@ -294,6 +325,7 @@ def find_columns(
         upwards=upwards if upwards is not None else pair.upwards or None,
         is_centered=pair.x in CENTERED_PAIRS,
         scene_camera="" if is_mapped or "x" in named else scene,
+        is_mapped=is_mapped,
         mapped=mapped,
     )
 

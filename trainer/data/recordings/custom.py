@@ -10,6 +10,7 @@ import dataclasses
 import os
 import pathlib
 import posixpath
+import re
 import tempfile
 from collections.abc import Sequence
 
@@ -21,17 +22,29 @@ from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.prepared_data import SPLITS, TEST
-from trainer.data.recordings import fixations
-from trainer.data.recordings.fixations import Found, LeftOut, find_fixations
-from trainer.data.recordings.image_names import ImageNames
-from trainer.data.recordings.readings import AmbiguousReadingsError, choose_geometry
-from trainer.data.recordings.tables import Source, is_table, open_tables
+from trainer.data.recordings.evidence import doubts_of_rows
+from trainer.data.recordings.geometry import Geometry
+from trainer.data.recordings.image_names import ImageNames, folded, is_number
+from trainer.data.recordings.pictures import PictureWitness
+from trainer.data.recordings.proposal import Proposal, propose
+from trainer.data.recordings.questions import AmbiguousReadingsError
+from trainer.data.recordings.reading import FILE, MOST_BYTES, READING, Reading
+from trainer.data.recordings.rows import (
+    LeftOut,
+    Recorded,
+    left_out_text,
+    observer_numbers,
+    placed,
+    positions_of,
+    read_fixations,
+)
+from trainer.data.recordings.tables import Head, is_table
+from trainer.data.recordings.unread import about_unread
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import (
     KINDS,
     MAX_PIXELS,
     MOST_IMAGE_BYTES,
-    ROLES,
     SPLIT_LABELS,
     Fixations,
     Gaze,
@@ -42,11 +55,12 @@ from trainer.data.source_layout import (
 )
 from trainer.data.splits import SplitImages
 from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
-from trainer.errors import AmbiguousError, ContentError, SettingError, UserError, check
+from trainer.errors import AmbiguousError, ConflictError, ContentError, SettingError, UserError, check
 from trainer.machine import Tracker, map_ahead, open_pool
-from trainer.pictures import PICTURE_SUFFIXES, SUFFIXES, Picture, read_picture
+from trainer.pictures import PICTURE_SUFFIXES, SUFFIXES, Picture, Pixels, read_picture
 from trainer.places import Member
 from trainer.texts import some, visible
+from trainer.witness import Testimony
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in
@@ -55,12 +69,9 @@ MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
 MAX_WORKERS = 32
 MOST_OUTSIDE = 0.5
-"""Largest share of positions outside of their images where the settings, or the tables, say what positions
-mean."""
-FEW_OBSERVERS = 3
-"""Tables of fewer people count as observers only if times of fixations show that each table is of one person."""
-MOST_EVIDENCE = 100_000
-"""Number of fixations that tell the unit of all."""
+"""Largest share of positions outside of their images where people are known to have seen what is beside them."""
+SAID_BY_READING = ("columns", "coordinates", "screen_size", "image_on_screen")
+"""Settings that a reading replaces."""
 SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
 
@@ -98,16 +109,15 @@ def find_recordings(
     is_all_tested, training_split = is_test_set and not config.test_share, config.split
     if is_all_tested:  # the user wrote this setting for the training sets
         config = dataclasses.replace(config, split="auto")
+    members, reading = _with_reading(members, config)
     others = [member for member in members if not is_table(member.path)]
     images = find_images(others, row, source, config.split, bad, is_all_tested)
-    report = Report(remarks=images.notes)
+    report = Report(remarks=[*images.notes, *([f"{images.unread}."] if images.unread else [])])
     tables = [each for each in members if is_table(each.path)]
     try:
-        usable, by_column = _usable(tables, images, source, config, report, bad)
+        usable, by_column = _usable(tables, images, source, config, report, bad, reading)
     except AmbiguousReadingsError as error:
-        paths = {path for reading in error.readings for path in reading.fixations}
-        members = [item.stimulus for item in images.items if item.stimulus.path in paths]
-        error.pictures = {each.path: read_picture(each.content(MOST_IMAGE_BYTES), each.origin) for each in members}
+        error.pictures = _drawn_pictures(error, images.items)
         raise
     if config.split == "column" and not by_column:
         raise SettingError(
@@ -147,7 +157,54 @@ def find_recordings(
         report.remarks.append(splits.kept_apart_text(items, config.test_share))
     sentences = report.sentences()
     print("\n".join(["How the data was read:", *(visible(f"- {sentence}") for sentence in sentences)]))
-    return SplitImages(items, used, sentences)
+    return SplitImages(items, used, sentences, report.reading.text if report.reading else "")
+
+
+def propose_recordings(members: Sequence[Member], row: Dataset, source: str, config: FetchConfig) -> Proposal:
+    """Propose how tables are read, with pictures for a page. Files of maps and fixations are not looked at.
+
+    Raises:
+        UserError: see `find_images` and `propose`. Also: there is a reading already, or no table of fixations.
+    """
+    members, reading = _with_reading(members, config)
+    check(reading is None, f"{source} has a {READING} already. Remove it to propose another one", ConflictError)
+    others = [member for member in members if not is_table(member.path)]
+    bad = BadImages()
+    items = find_images(others, row, source, config.split, bad, is_all_tested=False).items
+    pictures, names = _Pictures(items, bad), ImageNames([item.stimulus.path for item in items])
+    tables = [each for each in members if is_table(each.path)]
+    with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
+        proposal = propose(tables, names, config, True, pictures.sizes, pictures.ask, pathlib.Path(unpacked))
+    if proposal is None:
+        raise ContentError(f"{source} has no table of fixations")
+    for error in proposal.doubts:
+        error.pictures = _drawn_pictures(error, items)
+    return proposal
+
+
+def _drawn_pictures(error: AmbiguousReadingsError, items: Sequence[Item]) -> dict[str, Pixels]:
+    """The pictures on which a page draws the options of a question."""
+    paths = {path for option in error.readings for path in option.fixations}
+    members = [item.stimulus for item in items if item.stimulus.path in paths]
+    return {each.path: read_picture(each.content(MOST_IMAGE_BYTES), each.origin) for each in members}
+
+
+def _with_reading(members: Sequence[Member], config: FetchConfig) -> tuple[list[Member], Reading | None]:
+    """The other files, and the reading among them, if there is one.
+
+    Raises:
+        UserError: the file is wrong, or settings say the same as it.
+    """
+    found = [member for member in members if posixpath.basename(member.path) == READING]
+    if not found:
+        return list(members), None
+    if len(found) > 1:
+        raise AmbiguousError(f"there are {some([each.origin for each in found])}. Leave one of them")
+    said = [name for name in SAID_BY_READING if getattr(config, name) != getattr(FetchConfig, name)]
+    check(not said, f"{found[0].origin} says how tables are read. Leave {' and '.join(said)} out", SettingError)
+    return [each for each in members if each is not found[0]], Reading.parse(
+        found[0].content(MOST_BYTES), found[0].origin
+    )
 
 
 # === Find the images ===
@@ -168,6 +225,8 @@ class LabelledImages:
     trained on."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Sentences for people."""
+    unread: str = ""
+    """What recordings in files are that are not read, without a full stop. Empty without any."""
 
 
 def find_images(
@@ -180,7 +239,7 @@ def find_images(
     Raises:
         UserError: there is no image, or too many have no counterpart (see `source_layout`).
     """
-    roles = [folder_word(member.path, ROLES) for member in members]
+    roles = [source_layout.role_of(member.path) for member in members]
     pictures = [
         (member, role)
         for member, role in zip(members, roles, strict=True)
@@ -196,7 +255,10 @@ def find_images(
     shared = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     items = [Item(member.path[len(shared) :].lstrip("/"), member, None, None) for member, _ in pictures]
     bad.n_images = len(items)
-    return LabelledImages(items, *folder_labels(paths, split))
+    by_path, by_folder = folder_labels(paths, split)
+    others = [member for member in members if not member.path.lower().endswith(PICTURE_SUFFIXES)]
+    unread = about_unread(member.path for member in others)
+    return LabelledImages(items, by_path, by_folder, unread=unread)
 
 
 def _with_maps(
@@ -275,6 +337,7 @@ def _usable(
     config: FetchConfig,
     report: "Report",
     bad: BadImages,
+    reading: Reading | None,
 ) -> tuple[Usable, bool]:
     """The images with known maps or fixations, and whether a column of tables tells the splits.
 
@@ -285,68 +348,111 @@ def _usable(
     names = ImageNames([item.stimulus.path for item in items])
     has_maps = items[0].map is not None or items[0].fixations is not None
     map_folders = "" if has_maps else source_layout.about_map_folders([item.stimulus.path for item in items])
+    pictures = _Pictures(items, bad)
+    found = None
     try:
         with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
-            opened, report.other_tables = open_tables(tables, named, not has_maps, pathlib.Path(unpacked))
-            found = find_fixations(opened, names, config, not has_maps, report.left_out)
+            folder = pathlib.Path(unpacked)
+            if reading is None:
+                proposal = propose(tables, names, config, not has_maps, pictures.sizes, pictures.ask, folder)
+                if proposal is not None:
+                    if proposal.doubts:
+                        raise proposal.doubts[0]
+                    reading, report.positions = proposal.reading, proposal.notes
+            else:
+                report.positions = [f"The tables were read as {READING} says."]
+            if reading is not None:
+                found = read_fixations(tables, reading, names, folder)
+                if doubts := doubts_of_rows(found.rows, reading, some([origin for origin, _ in found.tables])):
+                    raise doubts[0]
     except UserError as error:
         if not map_folders:
             raise
         raise ContentError(f"{error}{map_folders}") from None
-    if found is not None:
+    if found is not None and reading is not None:
         if items[0].fixations is not None:
             raise AmbiguousError(
                 f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
-                f"{found.sources[0].origin}. Remove one of the two kinds"
+                f"{found.tables[0][0]}. Remove one of the two kinds"
             )
-        report.add(found)
-        return _with_fixations(images, found, names, config, report, bad)
-    report.other_tables = [*report.other_tables, *(source.origin for source in opened)]
+        report.add(found, reading)
+        return _with_fixations(images, found, reading, names, config, report, pictures)
+    report.other_tables = [table.origin for table in tables]
     if not has_maps:
+        unread = f". {images.unread}" if images.unread else ""
         raise ContentError(
             f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
             "fixations (.csv, .tsv, .txt or .parquet) beside them, or the images into a folder named stimuli, and "
-            f"their maps into one named maps, or fixations{map_folders}"
+            f"their maps into one named maps, or fixations{map_folders}{unread}"
         )
     if named:
         raise SettingError(f"columns is {config.columns!r}, but {source} has no table of fixations. Leave it out")
-    pictures = _read_pictures(items, range(len(items)), bad)
-    labels = [images.labels[index] for index in pictures]
-    return Usable([items[index] for index in pictures], labels, list(pictures.values()), []), False
+    sizes = pictures.read(range(len(items)))
+    labels = [images.labels[index] for index in sizes]
+    return Usable([items[index] for index in sizes], labels, list(sizes.values()), []), False
+
+
+class _Pictures:
+    """The pictures of a source: their sizes, and what a model's maps of them say about positions."""
+
+    def __init__(self, items: Sequence[Item], bad: BadImages) -> None:
+        self.items = items
+        self.bad = bad
+        self._sizes: dict[int, Size] = {}
+        self._read: set[int] = set()
+        self._witness = PictureWitness([item.stimulus for item in items])
+
+    def read(self, indices: Sequence[int]) -> dict[int, Size]:
+        """The upright (h, w) of the pictures that can be read. The others are put aside."""
+        new = [index for index in indices if index not in self._read]
+        self._sizes |= _read_pictures(self.items, new, self.bad) if new else {}
+        self._read |= {*new}
+        return {index: self._sizes[index] for index in indices if index in self._sizes}
+
+    def sizes(self, indices: Sequence[int]) -> Points:
+        """(n, 2) of (height, width) of all pictures, 0 for those not among `indices` or that cannot be read."""
+        sizes = np.zeros((len(self.items), 2), np.int64)
+        found = self.read(indices)
+        for index, size in found.items():
+            sizes[index] = size
+        return sizes
+
+    def ask(self, rows: pl.DataFrame, geometry: Geometry) -> Testimony:
+        """What the pictures say about rows of fixations under a geometry."""
+        images = rows["image"].unique().sort().to_list()
+        points, is_inside = geometry.place(positions_of(rows, self.sizes(images)))
+        return self._witness.ask(rows.filter(pl.Series(is_inside))["image"].to_numpy(), points, self._sizes)
 
 
 def _with_fixations(
     images: LabelledImages,
-    found: Found,
+    found: Recorded,
+    reading: Reading,
     names: ImageNames,
     config: FetchConfig,
     report: "Report",
-    bad: BadImages,
+    pictures: _Pictures,
 ) -> tuple[Usable, bool]:
     """The images that have fixations in the tables, and whether a column of these tells the splits."""
-    items, sources, left_out, rows = images.items, report.sources, report.left_out, found.rows
-    pictures = _read_pictures(items, sorted({*rows["image"].unique().to_list()} - {-1}), bad)
-    fixations.check_lost(found, names, len(bad.reasons), config)
+    items, left_out, rows, bad = images.items, found.left_out, found.rows, pictures.bad
+    known = [image for image in rows["image"].unique().sort().to_list() if image >= 0]
+    sizes = pictures.read(known)
+    check_lost(found, names, len(bad.reasons), config)
+    found.check(config.max_lost_share)
     if unknown := found.unknown.total():
         shown = some([repr(label[:60]) for label in found.unknown])
         left_out[f"of images that are not there ({shown})"] += unknown
-    rows = rows.filter(pl.col("image").is_in(list(pictures)))
-    sizes = np.zeros((len(items), 2), np.int64)
-    sizes[list(pictures)] = list(pictures.values())
-    some_rows = rows.gather_every(1 + len(rows) // MOST_EVIDENCE)
-    geometry, report.positions = choose_geometry(
-        config,
-        [source.columns for source in sources],
-        fixations.positions_of(some_rows, sizes),
-        [names.paths[image] for image in some_rows["image"]],
-    )
-    is_told = geometry.is_set or config.coordinates != "auto"
-    most_outside = max(MOST_OUTSIDE if is_told else 0, config.max_lost_share)
-    rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out, most_outside)
-    by_column = column_labels(rows, items, sources[0].origin, config)
+    rows = rows.filter(pl.col("image").is_in(list(sizes)))
+    is_wide = reading.geometry.is_set or found.is_mapped
+    most_outside = max(MOST_OUTSIDE if is_wide else 0, config.max_lost_share)
+    rows, points = placed(rows, reading.geometry, pictures.sizes(known), left_out, most_outside)
+    origin = found.tables[0][0]
+    by_column = column_labels(rows, items, origin, config)
     labels = by_column or images.labels
-    items = with_groups(items, rows, sources[0].origin)
-    observers = _observers(rows, report)
+    items = with_groups(items, rows, origin)
+    observers = None
+    if "observer" in reading.columns:
+        observers, report.n_observers = observer_numbers(rows)
     report.first = _about_first(rows, points, items)
     gazes = _by_image(rows["image"].to_numpy(), points, observers)
     unused = [item for image, item in enumerate(items) if image not in gazes and item.name not in bad.reasons]
@@ -356,7 +462,7 @@ def _with_fixations(
     usable = Usable(
         [_with_gaze(items[image], gaze) for image, gaze in gazes.items()],
         [labels[image] for image in gazes],
-        [pictures[image] for image in gazes],
+        [sizes[image] for image in gazes],
         [len(gaze.points) for gaze in gazes.values()],
     )
     return usable, by_column is not None
@@ -381,47 +487,6 @@ def _by_image(images: NDArray[np.int32], points: Points, observers: NDArray[np.i
     }
 
 
-def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None:
-    """The observer of each row, counted from 0 by the order of names. None if observers are not told apart.
-
-    Without a column of observers, each table is one observer if some image is in more than one table.
-    Example: the tables p1.csv, p2.csv and p3.csv, all with rows of a.png.
-    """
-    column = "observer"
-    if not any("observer" in source.columns.index for source in report.sources):
-        column = "owner"
-        pairs = rows.select("image", column).unique()
-        if pairs["image"].n_unique() == len(pairs) or not fixations.is_one_person_each(rows):
-            return None
-        if pairs[column].n_unique() < FEW_OBSERVERS and not rows["time"].count():
-            report.remarks.append(
-                "Two tables, or two folders of them, may be two people or two groups, so observers are not told "
-                "apart."
-            )
-            return None
-        owners = rows[column].cast(pl.String).unique().sort().to_list()
-        if fixations.is_grid(owners):
-            report.remarks.append(
-                f"Names of tables differ in two ways ({some(owners)}), as by people and sessions, so observers "
-                "are not told apart."
-            )
-            return None
-        report.remarks.append(f"Without a column of observers, names of tables tell them: {some(owners)}.")
-    elif (several := fixations.share_in_several_tables(rows)) > fixations.MAX_SEVERAL:
-        report.remarks.append(
-            f"Several tables have the same observer's fixations on the same image ({several:.0%} of these): "
-            "perhaps different people have one name, so observers are not told apart."
-        )
-        return None
-    if n_unknown := rows[column].null_count():
-        report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
-        return None
-    names = rows[column].unique().cast(pl.String).sort()
-    report.n_observers = len(names)
-    numbers = rows[column].cast(pl.String).cast(pl.Enum(names)).to_physical()
-    return numbers.cast(pl.Int64).to_numpy()
-
-
 def _about_first(rows: pl.DataFrame, points: Points, items: Sequence[Item]) -> str:
     image, x, y, observer = rows.select("image", "x", "y", "observer").row(0)
     by = f" by {observer}" if observer else ""
@@ -429,6 +494,66 @@ def _about_first(rows: pl.DataFrame, points: Points, items: Sequence[Item]) -> s
         f"The first fixation{by} is at x {x:g}, y {y:g} of {items[image].stimulus.path}: pixel {points[0][1]} "
         f"from the left, {points[0][0]} from the top."
     )
+
+
+# === What is lost ===
+
+
+def check_lost(found: Recorded, names: ImageNames, n_bad: int, config: FetchConfig) -> None:
+    """Check how much the names of images lose. `n_bad` images cannot be read.
+
+    Raises:
+        UserError: too large a share of rows names images that are not there, or too large a share of images
+            has no fixation. Or numbers count images from another start. Example: rows of 0 to 9, and images
+            1.png to 10.png.
+    """
+    most, rows = config.max_lost_share, found.rows["image"]
+    n_unknown = int((rows < 0).sum())
+    used = set(rows.unique().to_list())
+    unused = [path for image, path in enumerate(names.paths) if image not in used]
+    lost = []
+    numbers = [*found.unknown, *(posixpath.splitext(posixpath.basename(path))[0] for path in unused)]
+    if len(found.unknown) == len(unused) == 1 and all(map(is_number, numbers)):
+        first, second = (float(number.strip().replace(",", ".")) for number in numbers)
+        if abs(first - second) == len(names.paths):
+            raise ContentError(
+                f"{numbers[0]!r} is no image, and {unused[0]} has no fixation, as if numbers in the tables begin "
+                f"at another one than those of images. Correct the numbers, or remove the rows of {numbers[0]!r}"
+            )
+    if n_unknown > most * len(rows):
+        labels = some([repr(label[:60]) for label in found.unknown])
+        lost.append(f"{n_unknown:,} of {len(rows):,} fixations are of images that are not there ({labels})")
+    if len(unused) - n_bad > max(1 if most else 0, most * len(names.paths)):
+        lost.append(f"{len(unused):,} of {len(names.paths):,} images have no fixation ({some(unused)})")
+    if lost:
+        cause = _likely_cause(found, names)
+        raise ContentError(
+            f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}. {cause}Correct the names, name "
+            "another column with `columns`, such as image=NAME, or raise max_lost_share"
+        )
+
+
+def _likely_cause(found: Recorded, names: ImageNames) -> str:
+    """Why names of images are not found: they have a part too much, or another encoding.
+
+    Empty if neither explains it.
+
+    Example: `a_left.png may be a.png`.
+    """
+    for cut in (r"(?<![\s_\-.(])[\s_\-.(]+[^\s_\-.()]+\)?$", r"^[^\s_\-.()]+[\s_\-.]+"):
+        shorter = {}
+        for label in found.unknown:
+            stem, dot, suffix = label.rpartition(".")
+            stem, suffix = (stem, dot + suffix) if dot and not suffix.isdigit() else (label, "")
+            shorter[label] = re.sub(cut, "", stem) + suffix
+        if known := names.named_by(set(shorter.values())):
+            label = next((label for label, text in shorter.items() if text in known), "")
+            if label and sum(text in known for text in shorter.values()) >= len(shorter) / 2:
+                return f"{label!r} may be {names.paths[known[shorter[label]]]}. "
+    latin = [origin for origin, head in found.tables if head.encoding == "latin-1"]
+    if latin and any(not label.isascii() for label in found.unknown):
+        return f"{latin[0]} is not UTF-8, so its names may be misread: save it as CSV UTF-8. "
+    return ""
 
 
 # === Splits ===
@@ -559,11 +684,11 @@ def _about_blur(config: FetchConfig, blur_px: float) -> str:
 class Report:
     """How the data was read, and what was left out and why."""
 
-    sources: Sequence[Source] = ()
+    tables: Sequence[tuple[str, Head]] = ()
+    """Name and head of each table that was read."""
+    reading: Reading | None = None
     other_tables: Sequence[str] = ()
-    """Tables without fixations."""
-    how: str = ""
-    """A sentence about what names the images, if it is no column."""
+    """Tables that were not read."""
     positions: Sequence[str] = ()
     """Sentences on what positions mean, and why they were taken so."""
     first: str = ""
@@ -573,16 +698,13 @@ class Report:
     """0 if observers are not told apart."""
     n_images: dict[str, int] = dataclasses.field(default_factory=dict)
     left_out: LeftOut = dataclasses.field(default_factory=collections.Counter)
-    hint: str = ""
-    """What would leave fewer rows out."""
     remarks: list[str] = dataclasses.field(default_factory=list)
     """Further sentences for people."""
 
-    def add(self, found: Found) -> None:
+    def add(self, found: Recorded, reading: Reading) -> None:
         """Add how the tables were read."""
-        self.sources = found.sources
-        self.how = found.how
-        self.other_tables = [*self.other_tables, *found.others]
+        self.tables, self.reading, self.left_out = found.tables, reading, found.left_out
+        self.other_tables = found.not_read
         self.remarks += found.notes
 
     def count(self, items: dict[str, list[Item]], usable: Usable) -> None:
@@ -596,7 +718,7 @@ class Report:
         """The sentences of the report, which depend on the data and the settings alone."""
         notes = [*self._forms(), *self._unused()]
         if self.other_tables:
-            notes.append(f"Tables without fixations, left out: {some(self.other_tables)}.")
+            notes.append(f"Tables that were not read: {some(self.other_tables)}.")
         notes += filter(None, (*self.positions, self.first))
         counted = "Images: " + ", ".join(f"{count:,} {KINDS[name]}" for name, count in self.n_images.items())
         if self.n_fixations:
@@ -604,9 +726,7 @@ class Report:
             counted += f". Fixations: {self.n_fixations:,}. {who}"
         notes.append(f"{counted}.")
         if self.left_out.total():
-            notes.append(f"Rows left out: {fixations.left_out_text(self.left_out)}.")
-        if self.hint:
-            notes.append(f"{self.hint}.")
+            notes.append(f"Rows left out: {left_out_text(self.left_out)}.")
         return notes + self.remarks
 
     def _forms(self) -> list[str]:
@@ -614,18 +734,37 @@ class Report:
 
         Example: `p1.csv (commas): x is 'fix_x', y is 'fix_y'.`
         """
+        if self.reading is None:
+            return []
+        reading = self.reading
+        columns = [f"{role} is {name!r}" for role, name in reading.columns.items() if name[:1] != "@"]
+        columns += [f"image is {reading.image!r}"] if reading.image[:1] != "@" else []
+        columns += [f"x and y of {image} are {pair}" for image, pair in reading.positions.items()]
         origins = collections.defaultdict[str, list[str]](list)
-        for source in self.sources:
-            columns = ", ".join(f"{role} is {name!r}" for role, name in source.names.items())
-            origins[f"({source.head.form}): {columns}."].append(source.origin)
+        for origin, head in self.tables:
+            origins[f"({head.form}): {', '.join(columns)}."].append(origin)
         forms = [f"{some(names)} {form}" for form, names in list(origins.items())[:SHOWN_FORMS]]
-        return [*forms, self.how] if self.how else forms
+        if reading.image[:1] == "@":
+            forms.append(f"The {'name' if reading.image == FILE else 'folder'} of each table names its image.")
+        return forms
 
     def _unused(self) -> list[str]:
-        names = list(dict.fromkeys(name for source in self.sources for name in source.unused))
-        if not names:
+        if self.reading is None:
             return []
-        shown = some([repr(name[:40]) for name in names], SHOWN_COLUMNS)
-        is_told = self.n_observers or any("observer" in source.columns.index for source in self.sources)
-        hint = "" if is_told else " If one tells observers apart, name it with `columns`: observer=NAME."
+        reading = self.reading
+        used = {
+            folded(name)
+            for name in (*reading.columns.values(), reading.image, *reading.fixations, *reading.others)
+        }
+        used |= {folded(name) for pair in reading.positions.values() for name in pair}
+        names = list(dict.fromkeys(name for _, head in self.tables for name in head.header if name))
+        unused = [name for name in names if folded(name) not in used]
+        if not unused:
+            return []
+        shown = some([repr(name[:40]) for name in unused], SHOWN_COLUMNS)
+        hint = (
+            ""
+            if "observer" in reading.columns
+            else " If one tells observers apart, name it with `columns`: observer=NAME."
+        )
         return [f"Columns that were not used: {shown}.{hint}"]

@@ -6,7 +6,6 @@ accident. Example: a column of numbers may count anything, and a column named `i
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,18 +13,16 @@ import polars as pl
 
 from trainer.data.recordings.columns import ROLES, is_usual
 from trainer.data.recordings.image_names import ImageNames, is_number
+from trainer.data.recordings.paths import part_of
+from trainer.data.recordings.reading import FILE, FOLDER, ONLY
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import FetchConfig
 from trainer.pictures import PICTURE_SUFFIXES
 
-FILE, FOLDER = "@file", "@folder"
-"""Names in the setting `columns` for an image that the name of the table, or of its folder, names."""
 USUAL, PATH, PART_OF_PATH, WITH_SUFFIX, TEXT, NUMBER_IN_PATH, NUMBER = range(7, 0, -1)
 """What may name images, the least accidental first: a column with a usual name, a name of a table or folder, a
 part of it, a column of names with the suffix of an image, a column of other names, numbers in the names of
 tables, and a column of numbers, which may count anything."""
-WORD = r"[^_\-\s.()]+"
-"""A word of the name of a table or a folder."""
 MIN_RUN = 1.5
 """Mean number of rows of one image that follow one another, if a column of numbers may name images."""
 
@@ -128,7 +125,7 @@ def _replaced(labels: pl.Series, images: dict[str, int]) -> pl.Series:
 
 
 def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterator[ImageReading]:
-    """The parts of paths that name an image for nearly every table, and the only image beside a table."""
+    """The parts of paths that name an image for most tables, and the only image beside tables that are of one."""
     paths = [source.parts for source in sources]
     depths = {FILE: range(1), FOLDER: range(1, 4)}.get(named, range(4))
     for depth in depths:
@@ -155,7 +152,7 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
             what = "the name of each table" if depth == 0 else "the name of the folder of each table"
             text = f"{what} names the image" if is_whole else f"a part of {what} names the image"
             yield ImageReading(text, FOLDER if depth else FILE, rank, images, (depth, before, after))
-    if not named:
+    if not named and all(source.columns.is_mapped for source in sources):
         only = [names.only_in("/".join(path[:-1])) for path in paths]
         twin = {source.content: image for source, image in zip(sources, only, strict=True) if image is not None}
         only = [
@@ -166,26 +163,7 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
             pl.Series([-1 if image is None else image], dtype=pl.Int32).new_from_index(0, len(source.rows))
             for image, source in zip(only, sources, strict=True)
         ]
-        yield ImageReading("each table is of the only image in its folder", FOLDER, PART_OF_PATH, images)
-
-
-def part_of(path: tuple[str, ...], part: tuple[int, int, int]) -> str:
-    """The name at a depth of a path, 0 for the table's, without some of its words before and after.
-
-    It may be empty.
-
-    `part` is the depth, and the numbers of words before and after. Example: of the path (p1, face_07_fix),
-    the part (0, 0, 1) is face_07.
-    """
-    depth, before, after = part
-    if depth >= len(path):
-        return ""
-    name = path[-1 - depth]
-    words = list(re.finditer(WORD, name))
-    if before + after >= max(1, len(words)):
-        return ""
-    begin = words[before].start() if before else 0
-    return name[begin : words[len(words) - 1 - after].end() if after else len(name)]
+        yield ImageReading("each table is of the only image in its folder", ONLY, PART_OF_PATH, images)
 
 
 def choose_image(

@@ -10,6 +10,7 @@ import contextlib
 import csv
 import dataclasses
 import gzip
+import hashlib
 import io
 import itertools
 import pathlib
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 import polars as pl
 
 from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
-from trainer.errors import ContentError, UserError, check
+from trainer.data.recordings.image_names import ImageNames, folded
+from trainer.errors import ContentError, check
 from trainer.machine import Limits, call_untrusted
 from trainer.places import DAMAGED, Member
 from trainer.texts import first_line
@@ -55,6 +57,8 @@ SLOWEST_BYTES_S, MEMORY_FACTOR = 500_000, 20
 """Bytes of a file that are read in a second at least, and bytes of memory for each of them."""
 ESCAPED = '\\"'
 """A quote within a cell, as some programs write it."""
+NUMBER = r"[-+]?(\d+([.,]\d+)?|[.,]\d+)([eE][-+]?\d+)?"
+"""A cell with a number."""
 REMEDY = "export it again"
 
 
@@ -73,6 +77,8 @@ class Head:
     decimal: str = "."
     n_lines: int = 0
     """Number of lines up to the header and with it."""
+    n_rows: int = 0
+    """Number of rows in the first `SAMPLE_CHARACTERS` characters."""
     has_plain_lines: bool = False
     """Whether the text is UTF-8, and its lines end with a line feed."""
 
@@ -96,6 +102,10 @@ class Source:
     """Its rows, once they are read."""
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of a column that may name the image, as `plain` returns it -> the column of `rows`."""
+    told: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Name of a column that may tell which rows are fixations -> the column of `rows`."""
+    place: str = ""
+    """Its path below the source."""
     content: tuple[object, ...] = ()
     """Equal for tables with the same columns and rows."""
 
@@ -103,6 +113,22 @@ class Source:
     def names(self) -> dict[str, str]:
         """What a column holds -> its name."""
         return {role: self.head.header[position] for role, position in self.columns.index.items()}
+
+    @property
+    def mapped(self) -> dict[str, list[str]]:
+        """For each image that the header names: the names of the columns x and y of the positions on it."""
+        return {image: [self.head.header[x], self.head.header[y]] for image, x, y in self.columns.mapped}
+
+    def expanded(self) -> "Iterator[Source]":
+        """A table for each image that the header names, or this one if it names none.
+
+        Example: the column `Mapped fixation X [page]` is about the image page.
+        """
+        if not self.columns.mapped:
+            yield self
+        for image, x, y in self.columns.mapped:
+            columns = dataclasses.replace(self.columns, index={**self.columns.index, "x": x, "y": y})
+            yield dataclasses.replace(self, columns=columns, parts=(*self.parts, image))
 
     def label_name(self, column: str) -> str:
         """The name in the header of a column of `labels`."""
@@ -118,7 +144,8 @@ class Source:
     def form(self) -> tuple[object, ...]:
         """What tables of one kind share: the names of the columns of positions, and what else they hold."""
         words = [plain(name)[0] for name in self.head.header]
-        x_and_y = [plain(self.names[role])[0] for role in ("x", "y")]
+        x_and_y = [self.names[role] for role in ("x", "y")]
+        x_and_y = [plain(name)[0] if self.columns.mapped else folded(name) for name in x_and_y]
         columns = words
         if self.columns.unit and self.columns.on:
             columns = []
@@ -135,10 +162,53 @@ def is_table(path: str) -> bool:
     return path.lower().endswith(SUFFIXES)
 
 
+def parts_of(path: str) -> tuple[str, ...]:
+    """The folders of a table, and its name without the suffix of a table.
+
+    Example: (`p1`, `at 1.05.09`) of p1/at 1.05.09.csv.gz.
+    """
+    *folders, file = path.split("/")
+    n_cut = max((len(suffix) for suffix in SUFFIXES if file.lower().endswith(suffix)), default=0)
+    return (*folders, file[: len(file) - n_cut])
+
+
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """A table that is not read."""
+
+    place: str
+    """Its path below the source."""
+    origin: str
+    why: str
+    cells: Sequence[Sequence[str]] = ()
+    """Its first rows, if it has any."""
+    n_rows: int = 0
+
+    def looks_like_data(self, names: ImageNames) -> bool:
+        """Whether its rows name images beside several numbers, as fixations do."""
+        if not self.cells:
+            return False
+        columns = list(zip(*self.cells, strict=False))
+        n_numbers = sum(all(re.fullmatch(NUMBER, cell.strip()) for cell in column) for column in columns)
+        n_named = max((len(names.named_by(set(column))) for column in columns), default=0)
+        return n_numbers > 1 and n_named > 0
+
+
+def stored(member: Member, unpacked: pathlib.Path) -> pathlib.Path:
+    """The file of a table. The table of an archive is written into the folder `unpacked`, once."""
+    if member.file is not None:
+        return member.file
+    name = hashlib.blake2b(member.path.encode(), digest_size=16).hexdigest()
+    path = unpacked / f"{name}{pathlib.PurePosixPath(member.path).suffix}"
+    if not path.exists():
+        path.write_bytes(member.content(MAX_BYTES))
+    return path
+
+
 def open_tables(
     members: Sequence[Member], named: dict[str, str], needed: bool, unpacked: pathlib.Path
-) -> tuple[list[Source], list[str]]:
-    """Find the tables of positions among files for which `is_table`, and the names of the others.
+) -> tuple[list[Source], list[Unread]]:
+    """Find the tables of positions among files for which `is_table`, and the others.
 
     Args:
         members: the files.
@@ -148,31 +218,33 @@ def open_tables(
         unpacked: an existing folder, for the tables of archives. They are needed there until they are read.
 
     Raises:
-        UserError: a table cannot be read, or positions are needed and none holds any.
+        UserError: a table is damaged, or positions are needed and no table holds any.
     """
-    tables, others, errors = [], [], []
-    for number, member in enumerate(members):
-        path = member.file
-        if path is None:
-            path = unpacked / f"{number}{pathlib.PurePosixPath(member.path).suffix}"
-            path.write_bytes(member.content(MAX_BYTES))
-        is_letter = member.path.lower().endswith((".txt", ".txt.gz"))  # perhaps, to the reader
+    tables, others = [], []
+    for member in members:
+        path = stored(member, unpacked)
         try:
             head = read_head(path, member.origin, named)
             tables.append(_with_columns(path, member, head, named))
-        except UserError as error:
-            if not (is_letter or isinstance(error, _NoPositionsError)):
-                raise
-            others.append(member.origin)
-            errors.append((is_letter, str(error)))
-    if needed and not tables and errors:
-        more = f" ({len(errors) - 1} more tables have no fixations either)" if len(errors) > 1 else ""
-        raise ContentError(min(errors, key=lambda pair: pair[0])[1] + more)
+        except NoTableError as error:
+            others.append(_unread(member, path, str(error)))
+    if needed and not tables and others:
+        more = f" ({len(others) - 1} more tables have no fixations either)" if len(others) > 1 else ""
+        letters = [each for each in others if not each.place.lower().endswith((".txt", ".txt.gz"))]
+        raise ContentError((letters or others)[0].why + more)
     return tables, others
 
 
-class _NoPositionsError(ContentError):
-    """The reason why a table has no positions of fixations."""
+def _unread(member: Member, path: pathlib.Path, why: str) -> Unread:
+    try:
+        head = read_head(path, member.origin, {})
+    except NoTableError:
+        return Unread(member.path, member.origin, why)
+    return Unread(member.path, member.origin, why, [head.header, *head.sample][1:], head.n_rows)
+
+
+class NoTableError(ContentError):
+    """The reason why a file is no table of positions of fixations. It may lie beside one."""
 
 
 def shown_columns(header: Sequence[str]) -> str:
@@ -181,32 +253,23 @@ def shown_columns(header: Sequence[str]) -> str:
 
 
 def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[str, str]) -> Source:
-    """The table with its columns. Raises `_NoPositionsError` if it has no positions."""
+    """The table with its columns. Raises `NoTableError` if it has no positions."""
     origin, columns = member.origin, find_columns(head.header, named, lambda position: not head.cells(position))
     shown = shown_columns(head.header)
     for role, name in named.items():
         if role not in columns.index and not name.startswith("@"):
-            raise _NoPositionsError(
-                f"{origin} has no column {name!r}, which `columns` names. Its columns are {shown}"
-            )
+            raise NoTableError(f"{origin} has no column {name!r}, which `columns` names. Its columns are {shown}")
     if not columns.has_positions:
-        if (
-            sum(
-                re.fullmatch(r"[-+]?(\d+([.,]\d+)?|[.,]\d+)([eE][-+]?\d+)?", name) is not None
-                for name in head.header
-            )
-            > 1
-        ):
+        if sum(re.fullmatch(NUMBER, name) is not None for name in head.header) > 1:
             about = "It has no header: write names of columns into a first line, such as image,x,y, or remove it"
             if "_physio" in origin:
                 about = "Samples of BIDS are not read: export fixations, as events, or remove it"
-            raise ContentError(f"{origin} has no names of columns ({shown}). {about}")
-        raise _NoPositionsError(
+            raise NoTableError(f"{origin} has no names of columns ({shown}). {about}")
+        raise NoTableError(
             f"{origin} has no columns of positions of fixations. Its columns are {shown}. Export fixations, not "
             "single samples of the gaze, or name the columns with `columns`, such as image=NAME,x=NAME,y=NAME"
         )
-    *folders, file = member.path.split("/")
-    return Source(path, origin, (*folders, file.split(".")[0]), head, columns)
+    return Source(path, origin, parts_of(member.path), head, columns, place=member.path)
 
 
 # === Read, in the worker ===
@@ -276,7 +339,7 @@ def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
             text = file.read(SAMPLE_CHARACTERS)
         lines = list(io.StringIO(text, newline=""))
         if "\0" in text or not any(line.strip() for line in lines[:MAX_HEADER_LINE]):
-            raise ContentError(f"{origin} is not a table, or is empty. Export it again as CSV, or remove it")
+            raise NoTableError(f"{origin} is not a table, or is empty. Export it again as CSV, or remove it")
         delimiter, n_lines = _find_header(lines, named)
         header = [" ".join(name.split()) for name in list(_reader(lines[:n_lines], delimiter))[-1]]
         rows = list(itertools.islice(_reader(lines[n_lines:], delimiter), SAMPLE_ROWS))
@@ -287,7 +350,8 @@ def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
     )
     form = DELIMITERS[delimiter] + (f", {encoding}" if encoding != "utf-8-sig" else "")
     has_plain_lines = encoding == "utf-8-sig" and re.search(r"\r(?!\n)", text[:-1]) is None
-    return Head(header, form, rows, delimiter, encoding, _decimal_point(rows, delimiter), n_lines, has_plain_lines)
+    decimal, n_rows = _decimal_point(rows, delimiter), len(lines) - n_lines
+    return Head(header, form, rows, delimiter, encoding, decimal, n_lines, n_rows, has_plain_lines)
 
 
 def parse_table(
@@ -440,7 +504,7 @@ def _encoding(path: pathlib.Path, origin: str) -> str:
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         begin = file.read(400)
     if begin.startswith(EXCEL_PREFIXES):
-        raise ContentError(
+        raise NoTableError(
             f"{origin} is an Excel workbook. Save its sheet as CSV (UTF-8), and put that in its place"
         )
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -461,11 +525,11 @@ def _find_header(lines: Sequence[str], named: Mapping[str, str]) -> tuple[str, i
 
     If no row has them, the line with most delimiters is taken, for the message that says so.
     """
-    headers = []
+    headers, folded_names = [], {role: folded(name) for role, name in named.items()}
     for order, delimiter in enumerate(DELIMITERS):
         reader = _reader(lines, delimiter)
         for cells in itertools.islice(reader, MAX_HEADER_LINE):
-            if find_columns(cells, named).has_positions:
+            if find_columns([*map(folded, cells)], folded_names).has_positions:
                 headers.append((reader.line_num, order, delimiter))
                 break
     if headers:

@@ -2,7 +2,8 @@
 
 A case is a folder as people have it: pictures, and tables of one of many forms, with names, units, texts and
 damage that were seen in the wild. The judge reads it as `fetch` does and says whether all fixations are where they
-should be (`right`), whether the user was asked (`asked`), or neither (`wrong`).
+should be (`right`), whether the user was asked (`asked`), or neither (`wrong`). Where questions offer answers, the
+judge gives them in turn: one way must lead to the truth, else the case is `wrong` too.
 
     python -m tests.trainer.data.recordings.grammar --cases 1000 --seed 0
     python -m tests.trainer.data.recordings.grammar --only 17 --keep /tmp/case
@@ -20,18 +21,30 @@ import itertools
 import math
 import multiprocessing
 import pathlib
+import re
 import tempfile
+import tomllib
 import traceback
 from collections.abc import Callable, Sequence
+
+import pytest
 
 from tests.trainer.data.recordings.known_exports import EXPORTS, Table, Text
 from tests.trainer.data.recordings.recorded import understand
 from tests.trainer.data.recordings.study import NAMES, NUMBERED, SIZES, Draw, Fixation, Study, draw_study
+from trainer import witness
+from trainer.data import propose_reading
+from trainer.data.recordings.questions import AmbiguousReadingsError
+from trainer.data.recordings.reading import READING
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 
 RIGHT, ASKED, WRONG = "right", "asked", "wrong"
 TOLERANCE_PX = 1
 """How far a pixel may be from the true one, by the rounding of written numbers."""
+MOST_WAYS = 8
+"""So many questions of one case are answered."""
+SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen")
 N_PROCESSES = 2
 UNKNOWN = None
 """The observer of fixations where no file tells people apart."""
@@ -635,6 +648,14 @@ def _shifted(table: Table, x_name: str) -> Table:
 # === Judge ===
 
 
+def without_maps(patch: pytest.MonkeyPatch) -> None:
+    """Let the witness of recordings have too few pictures, as long as the patch holds.
+
+    The maps of grey blocks prove nothing: they take a second for each picture, and their judgement some more.
+    """
+    patch.setattr(witness, "FEWEST", 1_000_000)
+
+
 def judge(case: Case, folder: pathlib.Path, is_whole: bool = False) -> Judgement:
     """Read a case as `fetch` does, and compare it with the truth.
 
@@ -645,8 +666,11 @@ def judge(case: Case, folder: pathlib.Path, is_whole: bool = False) -> Judgement
     """
     try:
         found = _read_shards(folder) if is_whole else _read(folder)
+    except AmbiguousReadingsError as error:
+        return _judge_answers(case, folder, error)
     except UserError as error:
-        return Judgement(case, ASKED, str(error))
+        is_about_reading = f"{READING} does not" in str(error)  # nobody has written one
+        return Judgement(case, WRONG if is_about_reading else ASKED, str(error))
     except Exception:
         return Judgement(case, WRONG, f"not a UserError: {traceback.format_exc()}")
     has_observers = any(observer is not UNKNOWN for each in found.values() for _, _, observer in each)
@@ -654,9 +678,89 @@ def judge(case: Case, folder: pathlib.Path, is_whole: bool = False) -> Judgement
     return Judgement(case, WRONG if problem else RIGHT, problem, has_observers)
 
 
-def _read(folder: pathlib.Path) -> dict:
+def _judge_answers(case: Case, folder: pathlib.Path, question: AmbiguousReadingsError) -> Judgement:
+    """Give the answers that questions offer, the likeliest first, until one way leads to the truth.
+
+    A way ends where an error or an option tells what to do with the files. If no way ends so, and none leads to
+    the truth, the case is wrong.
+    """
+    asked = Judgement(case, ASKED, str(question))
+    if case.truth is None:
+        return asked
+    ways: collections.deque[tuple[dict[str, str], AmbiguousReadingsError]] = collections.deque([({}, question)])
+    problems = []
+    names_cause = False
+    for _ in range(MOST_WAYS):
+        if not ways:
+            break
+        settings, question = ways.popleft()
+        for option in question.readings:
+            answer = _answer(option.setting, settings)
+            try:
+                if answer is None:
+                    names_cause |= "NAME" not in option.setting and not option.setting.startswith(f"in {READING}")
+                    found = _read_settled(folder, settings, question, option.setting)
+                else:
+                    found = _read(folder, **answer)
+            except AmbiguousReadingsError as error:
+                if answer is not None:
+                    ways.append((answer, error))
+                continue
+            except UserError:
+                names_cause = True
+                continue
+            problem = compare(found, case.truth) if found is not None else "no answer"
+            if not problem:
+                return asked
+            problems.append(f"{option.setting}: {problem}")
+    if names_cause:
+        return asked
+    return Judgement(case, WRONG, f"no answer leads to the truth: {'. '.join(problems)}. Asked: {question}")
+
+
+def _answer(line: str, settings: dict[str, str]) -> dict[str, str] | None:
+    """The settings with those of an option's line. None if it is no setting, or would change nothing."""
+    pairs = [part.split("=", 1) for part in line.split()]
+    if any(len(pair) < 2 or pair[0] not in SETTINGS for pair in pairs) or re.search(r"NAME|NUMBER", line):
+        return None
+    answer = {**settings, **dict(pairs)}
+    return None if answer == settings else answer
+
+
+def _read_settled(
+    folder: pathlib.Path, settings: dict[str, str], question: AmbiguousReadingsError, line: str
+) -> dict | None:
+    """What is read by the proposed reading after an option's line, and the true first option of each other doubt.
+
+    None if the line is no line of a reading.
+    """
+    proposal = propose_reading(FetchConfig("custom", str(folder), **settings))
+    reading = proposal.reading
+    if match := re.fullmatch(rf"in {re.escape(READING)}: (?:\[(\w+)\] )?(\S+|\".*?\") = (.*)", line):
+        table, key, value = match.groups()
+        ((key, value),) = tomllib.loads(f"{key} = {value}").items()
+        if table:
+            others = {name: values for name, values in reading.others.items() if name != key}
+            reading = dataclasses.replace(reading, fixations={**reading.fixations, key: value}, others=others)
+        else:
+            reading = dataclasses.replace(reading, **{key: [*getattr(reading, key), *value]})
+    elif "no line observer" in line:
+        columns = dict(reading.columns)
+        ignored = [*reading.ignored, columns.pop("observer")]
+        reading = dataclasses.replace(reading, columns=columns, ignored=ignored)
+    elif "ignored" not in line:
+        return None
+    path = folder / READING
+    path.write_text(reading.text, encoding="utf-8")
+    try:
+        return _read(folder)
+    finally:
+        path.unlink()
+
+
+def _read(folder: pathlib.Path, **settings: str) -> dict:
     """Path of a picture -> its fixations (x, y, observer) as they are found, before pictures are prepared."""
-    items = understand(folder, split="shuffle")[0]
+    items = understand(folder, split="shuffle", **settings)[0]
     gazes = {item.stimulus.path: item.fixations.read((0, 0)) for each in items.values() for item in each}
     return {path: _with_observers(gaze.points, gaze.observers) for path, gaze in gazes.items()}
 
@@ -664,7 +768,6 @@ def _read(folder: pathlib.Path) -> dict:
 def _read_shards(folder: pathlib.Path) -> dict:
     """Path of a picture -> its fixations (x, y, observer) in the prepared dataset."""
     from trainer.data import fetch, tfrecords  # with TensorFlow, which takes long
-    from trainer.data.settings import FetchConfig
 
     prepared = folder.parent / "prepared"
     with contextlib.redirect_stdout(io.StringIO()):
@@ -758,7 +861,8 @@ def equal(found: Sequence, truth: Sequence) -> bool:
 
 def run(seed: int, forced: dict[str, str] | None = None, is_whole: bool = False) -> Judgement:
     """Make and judge one case in a folder of its own (see `make` and `judge`)."""
-    with tempfile.TemporaryDirectory(prefix="grammar-") as parent:
+    with tempfile.TemporaryDirectory(prefix="grammar-") as parent, pytest.MonkeyPatch.context() as patch:
+        without_maps(patch)
         folder = pathlib.Path(parent) / "set"
         folder.mkdir()
         return judge(make(seed, folder, forced), folder, is_whole)
@@ -808,7 +912,9 @@ def main() -> None:
         seeds = list(range(arguments.seed, arguments.seed + arguments.cases))
     if arguments.keep:
         arguments.keep.mkdir(parents=True)
-        judgements = [judge(make(seeds[0], arguments.keep, forced), arguments.keep)]
+        with pytest.MonkeyPatch.context() as patch:
+            without_maps(patch)
+            judgements = [judge(make(seeds[0], arguments.keep, forced), arguments.keep)]
     else:
         context = multiprocessing.get_context("spawn")
         with concurrent.futures.ProcessPoolExecutor(N_PROCESSES, context) as pool:

@@ -31,8 +31,12 @@ def rows(header, *lines):
 
 
 def plain_rows(names="abcde", suffix=".png"):
-    """A table of three fixations of each image, at x 10, 20 and 30, y 5, 6 and 7."""
-    return rows("image,x,y", *(f"{name}{suffix},{10 * n},{4 + n}" for name in names for n in (1, 2, 3)))
+    """A table of three fixations of each image: of the first at x 10, 20 and 30, y 5, 6 and 7.
+
+    Fixations of each further image are a pixel lower, so that no position is frequent.
+    """
+    lines = [f"{name}{suffix},{10 * n},{4 + n + image}" for image, name in enumerate(names) for n in (1, 2, 3)]
+    return rows("image,x,y", *lines)
 
 
 def understand(folder, **settings):

@@ -20,16 +20,15 @@ from tests.trainer.data.recordings.recorded import (
 )
 from trainer.data import fetch, prepared_data, tfrecords
 from trainer.data.recordings.geometry import Geometry, Positions
+from trainer.data.recordings.questions import AmbiguousReadingsError
 from trainer.data.settings import FetchConfig
 from trainer.errors import AmbiguousError, ContentError, SettingError
 from trainer.pictures import SUFFIXES
 
-FIXATIONS = [[5, 10], [6, 20], [7, 30]]
-
 
 @pytest.fixture
 def recorded(tmp_path):
-    """Five images, each with `FIXATIONS`."""
+    """Five images with three fixations each."""
     write_images(tmp_path / "set" / "pictures")
     write_table(tmp_path / "set" / "fixations.csv", plain_rows())
     return tmp_path / "set"
@@ -58,8 +57,9 @@ def names(items):
 def test_a_position_is_inside_from_0_to_less_than_the_side_and_of_the_pixel_below_it(tmp_path, x, y, pixel):
     write_images(tmp_path / "set", ("a.png", "b.png"))  # 64 x 48
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y", f"a,{x},{y}", "a,1.5,2.5", "b,1,2"))
-    notes = understand(tmp_path / "set", coordinates="pixels")[2]
-    points, _ = gaze_of(tmp_path / "set", coordinates="pixels")["a.png"]
+    settings = {"coordinates": "pixels", "max_lost_share": 0.4}
+    notes = understand(tmp_path / "set", **settings)[2]
+    points, _ = gaze_of(tmp_path / "set", **settings)["a.png"]
     assert points == ([pixel, [2, 1]] if pixel else [[2, 1]])
     assert ("Rows left out: 1 of 3 outside of their images (33%)." in notes) == (pixel is None)
 
@@ -85,32 +85,33 @@ def test_a_position_at_the_edge_of_a_scaled_image_is_inside():
 def test_images_of_every_suffix_are_named_by_a_table(tmp_path):
     named = [f"{letter}{suffix}" for letter, suffix in zip("abcdefghij", SUFFIXES, strict=True)]
     write_images(tmp_path / "set", named)
-    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *(f"{name},10,5" for name in named)))
-    assert gaze_of(tmp_path / "set") == dict.fromkeys(named, ([[5, 10]], None))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *(f"{name},10,{y}" for y, name in enumerate(named))))
+    gaze = gaze_of(tmp_path / "set", coordinates="pixels")
+    assert gaze == {name: ([[y, 10]], None) for y, name in enumerate(named)}
 
 
-def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
+def test_exchanged_columns_are_named_if_they_explain_the_rows_outside(tmp_path):
     write_images(tmp_path / "set")
-    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{2 * n % 48},{3 * n}" for n in range(20)))  # y to 57 of 48
+    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{n},{50 + n % 14}" for n in range(20)))  # y to 63 of 48
     write_table(tmp_path / "set" / "t.csv", text)
     hint = "0 would be outside if x and y were exchanged. If they are, exchange the columns with `columns`, as "
-    assert f"{hint}x=NAME,y=NAME." in understand(tmp_path / "set", coordinates="pixels")[2]
-    with refused(ContentError, "4 of 19", f"{hint}x=NAME,y=NAME"):
-        understand(tmp_path / "set")
-    notes = understand(tmp_path / "set", columns="x=y,y=x")[2]
+    with refused(ContentError, "20 of 20", f"{hint}x=NAME,y=NAME"):
+        understand(tmp_path / "set", coordinates="pixels")
+    notes = understand(tmp_path / "set", columns="x=y,y=x", coordinates="pixels")[2]
     assert not any("outside" in note for note in notes)
-    write_table(tmp_path / "set" / "t.csv", text + "a,200,200\n")  # outside in either order
-    notes = understand(tmp_path / "set", coordinates="pixels")[2]
-    assert not any("exchanged" in note for note in notes)
+    outside = rows("a,200,200", "b,210,200", "c,220,200")  # in either order
+    write_table(tmp_path / "set" / "t.csv", text + outside)
+    with refused(ContentError, "23 of 23", "coordinates") as error:
+        understand(tmp_path / "set", coordinates="pixels")
+    assert "exchanged" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("position", "settings"),
     [
-        ("0.25,0.75", {}),  # a fraction, by its values
-        ("16,36", {}),
+        ("16,36", {"coordinates": "pixels"}),
+        ("16,12", {"coordinates": "pixels", "columns": "x=x,y=-y"}),  # y grows upwards
         ("0.25,0.75", {"coordinates": "fraction"}),
-        ("16,12", {"columns": "x=x,y=-y"}),  # y grows upwards
         ("25,75", {"coordinates": "percent"}),
         ("250,750", {"coordinates": "thousandths"}),
         ("-16,-12", {"coordinates": "center-pixels"}),
@@ -119,13 +120,13 @@ def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
         ("-0.5,-0.5", {"coordinates": "center-norm"}),
         ("-0.333,-0.25", {"coordinates": "center-height"}),
         ("-2,1.5", {"coordinates": "degrees", "pixels_per_degree": 8.0}),
-        ("116,136", {"screen_size": "248x264"}),
-        ("66,236", {"image_on_screen": "50,200"}),
-        ("82,272", {"image_on_screen": "50,200,96x128"}),
-        ("32,72", {"screen_size": "96x128", "image_on_screen": "fit"}),
-        ("48,72", {"screen_size": "96x160", "image_on_screen": "fit"}),
-        ("0.3,0.75", {"screen_size": "96x160", "image_on_screen": "fit"}),
-        ("-2,1.5", {"pixels_per_degree": 8.0, "columns": "x=x [deg],y=y [deg]"}),  # by the unit in the header
+        ("116,136", {"coordinates": "pixels", "screen_size": "248x264"}),
+        ("66,236", {"coordinates": "pixels", "image_on_screen": "50,200"}),
+        ("82,272", {"coordinates": "pixels", "image_on_screen": "50,200,96x128"}),
+        ("32,72", {"coordinates": "pixels", "screen_size": "96x128", "image_on_screen": "fit"}),
+        ("48,72", {"coordinates": "pixels", "screen_size": "96x160", "image_on_screen": "fit"}),
+        ("0.3,0.75", {"coordinates": "fraction", "screen_size": "96x160", "image_on_screen": "fit"}),
+        ("0.3,0.75", {"columns": "x=x [norm],y=y [norm]", "screen_size": "96x160", "image_on_screen": "fit"}),
         ("0.25,0.75", {"coordinates": "fraction", "columns": "x=x [mm],y=y [mm]"}),
     ],
 )
@@ -148,25 +149,28 @@ def test_an_image_is_found_by_its_path_its_name_or_its_stem(label, tmp_path):
     write_images(tmp_path / "set" / "pictures" / "one", ("a.png",))
     write_images(tmp_path / "set" / "pictures" / "two", ("b.png",), first=1)
     write_table(tmp_path / "set" / "t.csv", rows("stimulus,x,y", f"{label},10,5", "b,1,2"))
-    assert gaze_of(tmp_path / "set")["one/a.png"] == ([[5, 10]], None)
+    assert gaze_of(tmp_path / "set", coordinates="pixels")["one/a.png"] == ([[5, 10]], None)
 
 
 @pytest.mark.parametrize("before", ["", "C:\\study\\", "/data/me/"])
 def test_an_image_in_another_folder_is_not_taken_for_one_that_is_not_there(before, tmp_path):
-    there = ("house/a.png", "tree/a.png", "tree/b.png")
+    there = {"house/a.png": 0, "tree/a.png": 1, "tree/b.png": 3}
     write_images(tmp_path / "set", there)
     labels = [f"{before}{name}" for name in ("house/a.png", "tree/a.png", "face/a.png", "tree/b", "face/b.png")]
-    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *(f"{label},10,5" for label in labels)))
-    assert gaze_of(tmp_path / "set", max_lost_share=0.4) == dict.fromkeys(there, ([[5, 10]], None))
-    notes = understand(tmp_path / "set", max_lost_share=0.4)[2]
+    lines = [f"{label},10,{y}" for y, label in enumerate(labels)]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *lines))
+    settings = {"max_lost_share": 0.4, "coordinates": "pixels"}
+    assert gaze_of(tmp_path / "set", **settings) == {name: ([[y, 10]], None) for name, y in there.items()}
+    notes = understand(tmp_path / "set", **settings)[2]
     (note,) = [note for note in notes if "2 of images that are not there" in note]
     assert repr(labels[2]) in note
 
 
 def test_columns_are_named_by_the_setting(tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
-    write_table(tmp_path / "set" / "t.csv", rows("Bild,hori,vert,wer,x,y", "a,10,5,q,0,0", "b,10,5,p,0,0"))
-    found = gaze_of(tmp_path / "set", columns="image=bild, x=hori, y=vert, observer=wer")
+    write_table(tmp_path / "set" / "t.csv", rows("Bild,hori,vert,@wer,x,y", "a,10,5,q,0,0", "b,10,5,p,0,0"))
+    columns = "image=bild, x=hori, y=vert, observer=@wer"
+    found = gaze_of(tmp_path / "set", columns=columns, coordinates="pixels")
     assert found == {"a.png": ([[5, 10]], [1]), "b.png": ([[5, 10]], [0])}
 
 
@@ -174,15 +178,20 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     for name in "ab":
         write_table(tmp_path / "set" / "fixations" / f"{name}.csv", rows("x,y", "10,5", "20,6"))
-    assert gaze_of(tmp_path / "set") == dict.fromkeys(("a.png", "b.png"), ([[5, 10], [6, 20]], None))
+    assert gaze_of(tmp_path / "set", coordinates="pixels") == dict.fromkeys(
+        ("a.png", "b.png"), ([[5, 10], [6, 20]], None)
+    )
     shutil.rmtree(tmp_path / "set" / "fixations")
     for observer in ("p2", "p1"):
         write_table(
             tmp_path / "set" / f"{observer}.csv", rows("image,x,y", f"a,{observer[1]},5", f"b,1{observer[1]},5")
         )
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], None)  # two people or two groups
+    assert gaze_of(tmp_path / "set", coordinates="pixels")["a.png"] == (
+        [[5, 1], [5, 2]],
+        None,
+    )  # two people or two groups
     write_table(tmp_path / "set" / "fixations.csv", rows("image,x,y", "a,3,5", "b,20,5"))
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 3], [5, 1], [5, 2]], [0, 1, 2])
+    assert gaze_of(tmp_path / "set", coordinates="pixels")["a.png"] == ([[5, 3], [5, 1], [5, 2]], [0, 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -191,14 +200,38 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
         (("p1", "p1 ", " p2"), [0, 0, 1]),
         (("1", "1.0", "2.00"), [0, 0, 1]),
         (("1", "1.5", "10"), [0, 1, 2]),
-        (("1", "2", " "), None),
+        (("S01", "s1", "S 001"), [0, 0, 0]),
+        (("S1", "S10", "T1"), [0, 1, 2]),
+        (("P1 1", "P11", "P 1 1"), [0, 1, 0]),
+        (("1.05", "1.5", "1.50"), [0, 1, 2]),
     ],
 )
 def test_an_observer_is_the_same_however_it_is_written(labels, observers, tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     lines = [f"a,10,{position},{label}" for position, label in enumerate(labels)]
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines, f"b,1,2,{labels[0]}"))
-    assert gaze_of(tmp_path / "set")["a.png"][1] == observers
+    assert gaze_of(tmp_path / "set", coordinates="pixels")["a.png"][1] == observers
+
+
+def test_a_row_without_an_observer_is_left_out(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = ["a,10,1,1", "a,10,2,2", "a,10,3, ", "b,1,2,1"]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines))
+    settings = {"max_lost_share": 0.25, "coordinates": "pixels"}
+    assert gaze_of(tmp_path / "set", **settings)["a.png"] == ([[1, 10], [2, 10]], [0, 1])
+    assert "Rows left out: 1 without an observer." in understand(tmp_path / "set", **settings)[2]
+    with refused(ContentError, "1 of 4", "without an observer", "max_lost_share", "20%"):
+        understand(tmp_path / "set", **{**settings, "max_lost_share": 0.2})
+
+
+@pytest.mark.parametrize("name", ["{} [1].csv", "{}?.csv", "[{}].csv"])
+def test_tables_that_are_left_out_may_have_any_name(name, tmp_path):
+    write_images(tmp_path / "set")
+    write_table(tmp_path / "set" / "fix.csv", plain_rows())
+    write_table(tmp_path / "set" / name.format("copy"), plain_rows())
+    write_table(tmp_path / "set" / name.format("notes"), rows("image,kind", "a.png,web", "b.png,text"))
+    gaze = gaze_of(tmp_path / "set", coordinates="pixels")
+    assert gaze["a.png"] == ([[5, 10], [6, 20], [7, 30]], None)
 
 
 # === Rows ===
@@ -212,17 +245,21 @@ def test_rows_that_repeat_a_fixation_are_counted_once(tmp_path):
         "a,p,2,20,6",
         "a,p,1,30,7",
         "a,q,1,30,7",
+        "a,q,1,30,7",
         "b,p,,1,1",
         "b,p,,1,1",
         "b,p,,2,1",
     ]
     write_table(tmp_path / "set" / "t.csv", rows("image,observer,fixation,x,y", *lines))
     # The fourth row has the number of the first, but does not follow it: numbers may begin again.
-    assert gaze_of(tmp_path / "set") == {
+    # Equal rows without a number may be two looks at one place.
+    assert gaze_of(tmp_path / "set", coordinates="pixels") == {
         "a.png": ([[6, 11], [6, 20], [7, 30], [7, 30]], [0, 0, 0, 1]),
-        "b.png": ([[1, 1], [1, 2]], [0, 0]),
+        "b.png": ([[1, 1], [1, 1], [1, 2]], [0, 0, 0]),
     }
-    (note,) = [note for note in understand(tmp_path / "set")[2] if note.startswith("Rows left out")]
+    (note,) = [
+        note for note in understand(tmp_path / "set", coordinates="pixels")[2] if note.startswith("Rows left out")
+    ]
     assert "1 that repeat another row in all columns, and 1 that repeat a fixation" in note
 
 
@@ -231,7 +268,7 @@ def test_rows_of_one_number_and_time_are_one_fixation_also_apart(tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     lines = ["a,p,1,7,10,5", "a,p,2,7,20,6", "a,p,1,7,10.5,5", "b,p,,9,1,1", "b,p,,9,2,1"]
     write_table(tmp_path / "set" / "t.csv", rows("image,observer,fixation,timestamp,x,y", *lines))
-    assert gaze_of(tmp_path / "set") == {
+    assert gaze_of(tmp_path / "set", coordinates="pixels") == {
         "a.png": ([[6, 20], [5, 10]], [0, 0]),
         "b.png": ([[1, 1], [1, 2]], [0, 0]),
     }
@@ -242,24 +279,26 @@ def test_rows_of_one_number_and_time_are_one_fixation_also_apart(tmp_path):
 
 @pytest.mark.parametrize("split", ["hash", "shuffle"])
 def test_names_alone_split(split, recorded):
-    first = names(understand(recorded, split=split)[0])
+    first = names(understand(recorded, split=split, coordinates="pixels")[0])
     assert sum(len(each) for each in first.values()) == 5
     lines = plain_rows().splitlines()
     write_table(recorded / "fixations.csv", rows(lines[0], *reversed(lines[1:])))
-    assert names(understand(recorded, split=split)[0]) == first
+    assert names(understand(recorded, split=split, coordinates="pixels")[0]) == first
 
 
-def write_growing(folder, *paths, header="image,x [px],y [px]", cell=""):
+def write_growing(folder, *paths, header="image,x,y", cell=""):
     """Images at these paths, and a table of a fixation of each."""
     write_images(folder, paths)
-    write_table(folder / "t.csv", rows(header, *(f"{path},1,2{cell and ',' + cell(path)}" for path in paths)))
+    lines = [f"{path},{20 + n % 40},{20 + n // 40}{cell and ',' + cell(path)}" for n, path in enumerate(paths)]
+    write_table(folder / "t.csv", rows(header, *lines))
     return folder
 
 
 def test_images_stay_in_their_split_when_a_folder_is_added_beside_theirs(tmp_path):
     few = [f"first/{index}.png" for index in range(20)]
-    before = understand(write_growing(tmp_path / "few", *few))[0]
-    more = understand(write_growing(tmp_path / "more", *few, *(f"second/{index}.png" for index in range(20))))[0]
+    before = understand(write_growing(tmp_path / "few", *few), coordinates="pixels")[0]
+    grown = write_growing(tmp_path / "more", *few, *(f"second/{index}.png" for index in range(20)))
+    more = understand(grown, coordinates="pixels")[0]
     for split, each in names(before).items():
         assert {f"first/{name}" for name in each} == {
             name for name in names(more)[split] if name.startswith("first")
@@ -271,13 +310,15 @@ def test_images_stay_in_their_split_when_a_folder_is_added_beside_theirs(tmp_pat
 def test_a_folder_or_a_group_is_in_one_split(by, tmp_path):
     paths = [f"site{index // 4}/{index}.png" for index in range(10, 90)]
     if by == "folder":
-        items, row, *_ = understand(write_growing(tmp_path / "set", *paths), split="hash_by_folder")
+        items, row, *_ = understand(
+            write_growing(tmp_path / "set", *paths), split="hash_by_folder", coordinates="pixels"
+        )
         assert row.split == "hash_by_folder"
     else:
         folder = write_growing(
-            tmp_path / "set", *paths, header="image,x [px],y [px],site", cell=lambda path: path.partition("/")[0]
+            tmp_path / "set", *paths, header="image,x,y,site", cell=lambda path: path.partition("/")[0]
         )
-        items, row, *_ = understand(folder, columns="group=site")
+        items, row, *_ = understand(folder, columns="group=site", coordinates="pixels")
     train, valid = (
         {item.stimulus.path.partition("/")[0] for item in items[split]} for split in ("train", "valid")
     )
@@ -292,16 +333,15 @@ def test_an_image_in_two_groups_is_refused(tmp_path):
         tmp_path / "set" / "t.csv", rows("image,x,y,site", "a.png,1,2,one", "a.png,3,4,two", "b.png,1,2,one")
     )
     with refused(ContentError, "a.png", "one", "two"):
-        understand(tmp_path / "set", columns="group=site")
+        understand(tmp_path / "set", columns="group=site", coordinates="pixels")
 
 
 def test_a_column_splits(tmp_path):
     write_images(tmp_path / "set")
     labels = dict(zip("abcde", ("val", "Training", "train", "validation", "test"), strict=True))
-    write_table(
-        tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels.items()))
-    )
-    items, row, notes, _ = understand(tmp_path / "set")
+    lines = [f"{name},1,{y},{label}" for y, (name, label) in enumerate(labels.items())]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *lines))
+    items, row, notes, _ = understand(tmp_path / "set", coordinates="pixels")
     assert names(items) == {"train": ["b.png", "c.png"], "valid": ["a.png", "d.png"]}
     assert "Images for tests, left out: 1 (e.png)." in notes
     assert row.split == "column"
@@ -310,10 +350,13 @@ def test_a_column_splits(tmp_path):
 def test_images_labelled_test_and_a_share_are_refused(tmp_path):
     """Unless the labels are ignored: a shuffle of five images holds one out, which this share keeps apart."""
     write_images(tmp_path / "set")
-    labels = zip("abcde", ("train", "val", "val", "test", "test"), strict=True)
-    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels)))
+    labels = enumerate(zip("abcde", ("train", "val", "val", "test", "test"), strict=True))
+    lines = [f"{name},1,{y},{label}" for y, (name, label) in labels]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *lines))
     for split, named in (("auto", 2), ("shuffle", 1)):
-        config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split=split, test_share=0.99)
+        config = FetchConfig(
+            "custom", str(tmp_path / "set"), "48x64", coordinates="pixels", split=split, test_share=0.99
+        )
         with refused(SettingError, "test_share", named):
             fetch.fetch_dataset(config, tmp_path / "out")
 
@@ -335,10 +378,12 @@ def test_maps_are_the_densities_where_a_table_has_the_fixations(tmp_path):
     write_tree(tmp_path / "set", maps="maps", make_map=density_map)
     write_table(tmp_path / "set" / "fixations.csv", plain_rows("1234567"))
     with refused(AmbiguousError, "fixations.csv", "columns=x=x,y=y"):
-        understand(tmp_path / "set")
-    items = understand(tmp_path / "set", columns="x=x,y=y")[0]
+        understand(tmp_path / "set", coordinates="pixels")
+    items = understand(tmp_path / "set", columns="x=x,y=y", coordinates="pixels")[0]
     assert {item.map.path for item in items["train"]} <= {f"maps/{n}.png" for n in range(1, 8)}
-    assert items["train"][0].fixations.read((24, 32)).points.tolist() == FIXATIONS
+    first = items["train"][0]
+    y = 4 + int(first.name.removesuffix(".png"))
+    assert first.fixations.read((24, 32)).points.tolist() == [[y, 10], [y + 1, 20], [y + 2, 30]]
 
 
 # === Prepared ===
@@ -348,7 +393,7 @@ def test_the_same_recordings_give_the_same_bytes_folder_or_archive(recorded, tmp
     write_zip(tmp_path / "set.zip", files(recorded))
     sets = []
     for source in (recorded, tmp_path / "set.zip"):
-        config = FetchConfig("custom", str(source), "48x64")
+        config = FetchConfig("custom", str(source), "48x64", coordinates="pixels")
         manifest = fetch.fetch_dataset(config, tmp_path / f"of-{source.stem}-{source.suffix}")
         assert manifest.fingerprint == fetch.fingerprint_data("custom", str(source))
         sets.append(files(tmp_path / f"of-{source.stem}-{source.suffix}"))
@@ -360,7 +405,7 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
     write_images(tmp_path / "set", ("a.png", "b.png"))
     lines = [f"{name},{10 * n},5,p{n % 2}" for name in "ab" for n in (1, 2, 3)]
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines))
-    config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split="shuffle")
+    config = FetchConfig("custom", str(tmp_path / "set"), "48x64", coordinates="pixels", split="shuffle")
     manifest = fetch.fetch_dataset(config, tmp_path / "out")
     assert manifest.counts == manifest.expected_counts == {"train": 1, "valid": 1}
     assert (manifest.ground_truth, manifest.has_observers, manifest.blur_sigma_px) == ("points", True, 2.1)
@@ -377,7 +422,7 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
 def test_accents_may_be_composed_or_not(tmp_path):
     write_images(tmp_path / "set", ("u\u0308.png", "b.png"))
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y", "\u00fc.png,10,5", "b,1,2"))
-    assert len(gaze_of(tmp_path / "set")) == 2
+    assert len(gaze_of(tmp_path / "set", coordinates="pixels")) == 2
 
 
 def test_known_columns_keep_their_meaning_when_they_are_named(tmp_path):
@@ -402,48 +447,69 @@ def test_odd_columns_of_parquet(tmp_path, name, column):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     table = pl.DataFrame({"image": ["a", "b"], "x": [10.0, 1.0], "y": [5.0, 2.0], name: column})
     table.write_parquet(tmp_path / "set" / "t.parquet")
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10]], None)
+    assert gaze_of(tmp_path / "set", coordinates="pixels")["a.png"] == ([[5, 10]], None)
+
+
+def write_events(folder, column, words):
+    """Images a to e, and a table of two pairs of events of each: those of a.png at y 5 to 8."""
+    write_images(folder / "pictures")
+    lines = [
+        f"{name}.png,{10 * n},{4 + n + y},{word}"
+        for y, name in enumerate("abcde")
+        for n, word in enumerate(2 * words, 1)
+    ]
+    write_table(folder / "fix.csv", rows(f"image,x,y,{column}", *lines))
 
 
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ("typ", ("Fixation", "Sakkade")),
+        ("typ", ("Fixation", "Saccade")),
         ("Event_type", ("Whole fixation", "Whole saccade")),
         ("state", ("Fixation", "Unclassified")),
         ("fixation_id", ("1", "-1")),
     ],
 )
 def test_rows_of_other_events_than_fixations_are_left_out(column, words, tmp_path):
-    write_images(tmp_path / "pictures")
-    lines = [f"{name}.png,{10 * n},{4 + n},{word}" for name in "abcde" for n in (1, 2) for word in (words[n - 1],)]
-    write_table(tmp_path / "fix.csv", rows(f"image,x,y,{column}", *lines))
-    assert gaze_of(tmp_path)["a.png"][0] == [[5, 10]]
+    write_events(tmp_path, column, words)
+    assert gaze_of(tmp_path, coordinates="pixels")["a.png"][0] == [[5, 10], [7, 30]]
+
+
+@pytest.mark.parametrize("words", [("Fixation", "Sakkade"), ("EFIX", "7")])
+def test_a_word_beside_those_of_fixations_is_asked_about_or_named(words, tmp_path):
+    write_events(tmp_path, "typ", words)
+    with refused(AmbiguousReadingsError, "'typ'", *map(repr, words)):
+        gaze_of(tmp_path, coordinates="pixels")
+    assert gaze_of(tmp_path, coordinates="pixels", columns="event=typ")["a.png"][0] == [[5, 10], [7, 30]]
 
 
 def test_samples_between_fixations_are_left_out(tmp_path):
     write_images(tmp_path / "pictures")
     samples = [(10, 5, 1)] * 3 + [(30, 25, ""), (40, 30, "")] + [(50, 40, 2)] * 3
     lines = [
-        f"{name}.png,{20 * index},{x},{y},{number}"
-        for name in "abcde"
+        f"{name}.png,{20 * index},{x + image},{y},{number}"
+        for image, name in enumerate("abcde")
         for index, (x, y, number) in enumerate(samples)
     ]
     write_table(tmp_path / "fix.csv", rows("image,time,x,y,fixation_id", *lines))
-    assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [40, 50]]
+    assert gaze_of(tmp_path, coordinates="pixels")["a.png"][0] == [[5, 10], [40, 50]]
 
 
 @pytest.mark.parametrize("pair", ["FixationX,FixationY", "fix_x,fix_y"])
 def test_usual_names_of_positions(pair, tmp_path):
     write_images(tmp_path / "pictures")
     write_table(tmp_path / "fix.csv", plain_rows().replace("x,y", pair, 1))
-    assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [6, 20], [7, 30]]
+    assert gaze_of(tmp_path, coordinates="pixels")["a.png"][0] == [[5, 10], [6, 20], [7, 30]]
 
 
 def test_a_task_is_no_event(tmp_path):
+    """Words for eye movements that do not take turns may be tasks: they are asked about."""
     write_images(tmp_path / "pictures")
     lines = [
-        f"{name}.png,{10 * n},{4 + n},{('fixation', 'smooth pursuit')[n % 2]}" for name in "abcde" for n in (1, 2)
+        f"{name}.png,{10 * n},{4 + n + image},{('fixation', 'smooth pursuit')[image % 2]}"
+        for image, name in enumerate("abcde")
+        for n in range(6)
     ]
     write_table(tmp_path / "fix.csv", rows("image,x,y,task", *lines))
-    assert len(gaze_of(tmp_path)["a.png"][0]) == 2
+    with refused(AmbiguousReadingsError, "'task'", "18 of 30", "12 of 30", "30 rows"):
+        gaze_of(tmp_path, coordinates="pixels")

@@ -5,7 +5,10 @@ import gzip
 import polars as pl
 import pytest
 
-from tests.trainer.data.recordings.recorded import gaze_of, rows, understand, write_images, write_table
+from tests.refusals import refused
+from tests.trainer.data.recordings.recorded import gaze_of, rows, write_images, write_table
+from trainer.data.recordings.questions import AmbiguousReadingsError
+from trainer.data.recordings.tables import BATCH_ROWS
 
 TOBII = rows(
     "Recording timestamp\tSensor\tParticipant name\tRecording name\tEye movement type\tGaze event duration\t"
@@ -76,8 +79,9 @@ BIDS = rows(
     "onset\tduration\ttrial_type\tparticipant_id\tstim_file\tx_coordinate\ty_coordinate",
     "0.5\t0.2\tfixation\tsub-02\timages/a.png\t16\t12",
     "0.7\t0.1\tsaccade\tsub-02\timages/a.png\t20\t12",
-    "0.8\t0.2\tfixation\tsub-01\timages/a.png\t32\t24",
-    "0.9\t0.2\tfixation\tsub-01\timages/b.png\tn/a\tn/a",
+    "0.8\t0.2\tfixation\tsub-02\timages/a.png\t32\t24",
+    "0.5\t0.2\tfixation\tsub-01\timages/b.png\tn/a\tn/a",
+    "0.7\t0.1\tsaccade\tsub-01\timages/b.png\t30\t12",
     "0.9\t0.2\tfixation\tsub-01\timages/b.png\t32\t24",
 )
 TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
@@ -89,14 +93,33 @@ TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
         (TOBII, "export.tsv", "utf-16", {"a.png": ([[12, 32], [24, 48]], [1, 1]), "b.png": ([[24, 16]], [0])}),
         (TOBII_STUDIO, "a.csv", "utf-8", {"a.png": ([[12, 16], [24, 32], [12, 16]], [0, 0, 1])}),
         (PUPIL_PLAYER, "fixations_on_surface_a.csv", "utf-8", {"a.png": ([[12, 16], [24, 32]], None)}),
-        (SMI, "Event Statistics - Single.txt", "latin-1", TWO),
-        (BIDS, "sub_events.tsv", "utf-8-sig", {**TWO, "b.png": ([[24, 32]], [0])}),
     ],
 )
-def test_positions_and_observers(table, name, encoding, expected, tmp_path):
+def test_positions_whose_names_tell_the_unit_and_the_image_are_read(table, name, encoding, expected, tmp_path):
     write_images(tmp_path / "set" / "images", ("a.png", "b.png"))
     write_table(tmp_path / "set" / name, table, encoding)
     found = gaze_of(tmp_path / "set", max_lost_share=0.5)  # of one image, and of a calibration
+    assert {path.rpartition("/")[2]: gaze for path, gaze in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "encoding", "expected"),
+    [
+        (SMI, "Event Statistics - Single.txt", "latin-1", TWO),
+        (
+            BIDS,
+            "sub_events.tsv",
+            "utf-8-sig",
+            {"a.png": ([[12, 16], [24, 32]], [1, 1]), "b.png": ([[24, 32]], [0])},
+        ),
+    ],
+)
+def test_positions_whose_names_do_not_tell_the_image_are_asked_about(table, name, encoding, expected, tmp_path):
+    write_images(tmp_path / "set" / "images", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / name, table, encoding)
+    with refused(AmbiguousReadingsError, "coordinates=pixels"):
+        gaze_of(tmp_path / "set", max_lost_share=0.5)
+    found = gaze_of(tmp_path / "set", max_lost_share=0.5, coordinates="pixels")
     assert {path.rpartition("/")[2]: gaze for path, gaze in found.items()} == expected
 
 
@@ -104,14 +127,14 @@ def test_eyelink_is_measured_on_the_screen_and_names_images_in_a_column_of_any_n
     """Lines of Data Viewer may end with a carriage return alone."""
     write_images(tmp_path / "set", ("a.png", "b.png"))
     write_table(tmp_path / "set" / "fix_report.xls", EYELINK.replace("\n", "\r"))
-    assert gaze_of(tmp_path / "set", screen_size="248x264") == {
-        "a.png": ([[24, 32], [12, 48]], [1, 1]),
-        "b.png": ([[24, 16]], [0]),
-    }
-    notes = " ".join(understand(tmp_path / "set", image_on_screen="100,100")[2])
-    assert "on the screen. They" not in notes
-    write_images(tmp_path / "set", ("a.png", "b.png"), (248, 264))  # fill the screen
-    assert "The columns' names say that positions are on the screen." in " ".join(understand(tmp_path / "set")[2])
+    gaze = {"a.png": ([[24, 32], [12, 48]], [1, 1]), "b.png": ([[24, 16]], [0])}
+    assert gaze_of(tmp_path / "set", screen_size="248x264") == gaze
+    assert gaze_of(tmp_path / "set", image_on_screen="100,100") == gaze
+    write_images(tmp_path / "set", ("a.png", "b.png"), (248, 264))  # they may fill the screen
+    with refused(AmbiguousReadingsError, "screen_size=248x264 image_on_screen=fit"):
+        gaze_of(tmp_path / "set")
+    filled = gaze_of(tmp_path / "set", (248, 264), screen_size="248x264", image_on_screen="fit")
+    assert filled["b.png"] == ([[124, 116]], [0])
 
 
 def test_gazepoint_has_an_observer_for_each_table_and_a_row_for_each_sample(tmp_path):
@@ -146,13 +169,23 @@ def test_pupil_cloud_means_the_only_image_in_the_folder_of_its_table(tmp_path):
         "image,x,y\rä,1,2\rb,3,4".encode(),
         "# made by us, in 2026\n\nimage\tx\ty\t\n\u00e4\t1\t2\t\nb\t3\t4\t".encode(),
         "image,x,y\nä,1,2,\nb,3,4,\n".encode(),  # rows end with a delimiter, the header does not
-        b"image,x,y\n" + "ä,1,2\n".encode() * 200_000 + b"b,3,4\n",  # more than a part
     ],
 )
 def test_text_of_every_encoding_and_form(content, tmp_path):
     write_images(tmp_path / "set", ("ä.png", "b.png"))
     (tmp_path / "set" / "t.csv").write_bytes(content)
-    assert gaze_of(tmp_path / "set") == {"ä.png": ([[2, 1]], None), "b.png": ([[4, 3]], None)}
+    assert gaze_of(tmp_path / "set", coordinates="pixels") == {
+        "ä.png": ([[2, 1]], None),
+        "b.png": ([[4, 3]], None),
+    }
+
+
+def test_a_table_of_more_than_one_batch_is_read_whole(tmp_path):
+    """Equal rows are fixations of their own where no column tells one from the next."""
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", "image,x,y\n" + "a,1,2\na,40,30\n" * 2 * BATCH_ROWS + "b,3,4\n")
+    gaze = gaze_of(tmp_path / "set", coordinates="pixels")
+    assert gaze == {"a.png": ([[2, 1], [30, 40]] * 2 * BATCH_ROWS, None), "b.png": ([[4, 3]], None)}
 
 
 @pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
@@ -165,11 +198,14 @@ def test_parquet(kind, tmp_path):
         "subject": [3, 4, 4],
     }
     pl.DataFrame(columns).write_parquet(tmp_path / "set" / "fixations.parquet")
-    assert gaze_of(tmp_path / "set") == {"a.png": ([[5, 1]], [0]), "b.png": ([[7, 3]], [1])}
+    assert gaze_of(tmp_path / "set", coordinates="pixels") == {"a.png": ([[5, 1]], [0]), "b.png": ([[7, 3]], [1])}
 
 
 def test_a_compressed_table_with_another_delimiter(tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     text = rows('"image";"x";"y"', '"a.png";"1,5";"2,5"', '"b.png";3;4').encode()
     (tmp_path / "set" / "fixations.csv.gz").write_bytes(gzip.compress(text))
-    assert gaze_of(tmp_path / "set") == {"a.png": ([[2, 1]], None), "b.png": ([[4, 3]], None)}
+    assert gaze_of(tmp_path / "set", coordinates="pixels") == {
+        "a.png": ([[2, 1]], None),
+        "b.png": ([[4, 3]], None),
+    }

@@ -1,4 +1,4 @@
-"""Recordings drawn by a grammar are read as they are, or asked about."""
+"""Recordings drawn by a grammar are read as they are, or asked about, and an answer leads to the truth."""
 
 import pytest
 

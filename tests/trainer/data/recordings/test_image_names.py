@@ -1,5 +1,7 @@
 """Names of images in tables: which are equal, which of several images they mean, and when that is asked."""
 
+import gzip
+
 import pytest
 
 from tests.refusals import refused
@@ -62,8 +64,24 @@ def test_a_screenshot_is_found_with_the_blank_of_a_spreadsheet(label, tmp_path):
     write_table(
         tmp_path / "fix.csv", rows("image,x,y", *(f"{name},{10 * n},5" for name in names for n in (1, 2, 3)))
     )
-    gaze = gaze_of(tmp_path)
+    gaze = gaze_of(tmp_path, coordinates="pixels")
     assert gaze[SCREENSHOT][0] == [[5, 10], [5, 20], [5, 30]]
+
+
+@pytest.mark.parametrize("table", ["{}.csv", "{}.png.csv.gz", "{}_fixations.TXT", "{}.fixations.tsv"])
+def test_a_table_named_after_a_screenshot_keeps_its_points(table, tmp_path):
+    """The points of the time are no suffix."""
+    others = ["Screenshot 2026-01-05 at 1.05.10 PM.png", "Screenshot 2026-01-05 at 1.06.09 PM.png"]
+    write_images(tmp_path / "pictures", [SCREENSHOT, *others])
+    for number, name in enumerate([SCREENSHOT, *others], 1):
+        text = rows("x\ty", *(f"{10 * n}\t{number}" for n in (1, 2, 3)))
+        path = tmp_path / table.format(name.removesuffix(".png"))
+        path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    gaze = gaze_of(tmp_path, coordinates="pixels")
+    assert gaze == {
+        name: ([[number, 10], [number, 20], [number, 30]], None)
+        for number, name in enumerate([SCREENSHOT, *others], 1)
+    }
 
 
 @pytest.mark.parametrize(

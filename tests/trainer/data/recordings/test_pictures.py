@@ -133,15 +133,16 @@ def test_a_picture_is_trained_on_and_evaluated_as_predict_sees_it(write_one, tmp
     for index, name in enumerate(NAMES):
         write_one(source / "images" / name, index)
     files = {path.name: path for path in (source / "images").iterdir()}
-    points = [f"{name},{x},{y}" for name in files for x, y in ((60, 5), (50, 20), (10, 45))]
-    (source / "fix.csv").write_text(rows("image,x,y", *points))
-    manifest, examples = prepare(source)
+    points = {name: [(60 - n, 5), (50, 20 + n), (10, 45 - n)] for n, name in enumerate(sorted(files))}
+    lines = [f"{name},{x},{y}" for name, own in points.items() for x, y in own]
+    (source / "fix.csv").write_text(rows("image,x,y", *lines))
+    manifest, examples = prepare(source, coordinates="pixels")
     assert examples.keys() == files.keys()
     assert manifest.original_sizes == {"48x64": len(NAMES)}
     for name, example in examples.items():
         seen = pictures.read_picture(files[name].read_bytes(), name)
         np.testing.assert_array_equal(example.stimulus, np.round(Frame(SIZE).image(seen)))
-        assert sorted(example.fixations.tolist()) == [[5, 60], [20, 50], [45, 10]]
+        assert example.fixations.tolist() == [[y, x] for x, y in points[name]]
     scorer = Scorer(tmp_path / "prepared", manifest, {})
     for example, original in tfrecords.read_held_out(tmp_path / "prepared"):
         seen = pictures.read_picture(files[original.name].read_bytes(), original.name)

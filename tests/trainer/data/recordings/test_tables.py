@@ -50,6 +50,14 @@ def test_a_comma_that_may_separate_thousands_is_refused(delimiter, n_before, rea
         read("\n".join(map(delimiter.join, rows)))
 
 
+def test_a_header_is_found_by_names_however_they_are_written(tmp_path):
+    """Lines before it may have more delimiters, and its cells blanks of any kind, or several lines."""
+    path = tmp_path / "t.csv"
+    path.write_text('study,1,2,3,4\n\nimage,"Gaze\n X",Gaze\N{NO-BREAK SPACE} Y\na,1,2\n')
+    head = read_head(path, path.name, {"x": "gaze x", "y": "Gaze Y"})
+    assert (head.header, head.sample) == (["image", "Gaze X", "Gaze Y"], [["a", "1", "2"]])
+
+
 ROWS = ["image,x,y", "a,1,2", "b,3,4", "c,5,6", "d,7,8"]
 
 

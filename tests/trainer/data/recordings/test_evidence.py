@@ -1,0 +1,385 @@
+"""What rows tell about themselves: each doubt is raised on its kind of rows, and not on their honest twin.
+
+The word `coordinates=pixels` settles what positions mean, so that a doubt is about the rows alone.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.refusals import refused
+from tests.trainer.data.recordings.recorded import rows, understand, write_images, write_table
+from trainer.data.recordings.questions import AmbiguousReadingsError
+from trainer.errors import AmbiguousError
+
+SIZE = (240, 320)
+IMAGES = tuple("abcdef")
+PEOPLE = ("P1", "P2", "P3", "P4")
+N_FIXATIONS = 4
+N_ALL = len(IMAGES) * len(PEOPLE) * N_FIXATIONS
+
+
+def fixations():
+    """Rows (person, image, number from 1, x, y, duration, start), by person and image, of whole pixels and ms."""
+    random = np.random.default_rng(7)
+    for person, image in itertools.product(PEOPLE, IMAGES):
+        start = 0
+        for number in range(1, 1 + N_FIXATIONS):
+            x, y = random.integers(10, 310), random.integers(10, 230)
+            duration = int(random.integers(120, 400))
+            yield person, image, number, int(x), int(y), duration, start
+            start += duration + int(random.integers(20, 60))
+
+
+def plain(person, image, x, y, *more):
+    return ",".join(map(str, (person, f"{image}.png", x, y, *more)))
+
+
+def study(folder, header, lines, name="fixations.csv"):
+    """Images, and a table with the columns person, image, x, y and those of `header`."""
+    write_images(folder / "images", [f"{image}.png" for image in IMAGES], SIZE)
+    write_table(folder / name, rows(",".join(["subject,image,x,y", *filter(None, [header])]), *lines))
+    return folder
+
+
+def counted(folder, **settings):
+    """The number of fixations, and of observers."""
+    items = understand(folder, coordinates="pixels", **settings)[0]
+    gazes = [item.fixations.read(SIZE) for each in items.values() for item in each]
+    people = {who for gaze in gazes if gaze.observers is not None for who in gaze.observers.tolist()}
+    return sum(len(gaze.points) for gaze in gazes), len(people)
+
+
+def doubted(folder, *named, **settings):
+    """The lines that choose an option of the question."""
+    with refused(AmbiguousReadingsError, *named) as error:
+        counted(folder, **settings)
+    return [option.setting for option in error.value.readings]
+
+
+# === Events ===
+
+EVENTS = [
+    ("event", "fixation", "saccade"),
+    ("type", "EFIX", "ESACC"),
+    ("label", "FIXA", "SACC"),
+    ("Eye movement type", "Fixation", "Unclassified"),
+]
+
+
+def with_events(name, fixation, other, extra=()):
+    for person, image, _, x, y, *_ in fixations():
+        yield plain(person, image, x, y, fixation)
+        yield plain(person, image, x + 3, y + 3, other)
+    yield from (plain("P1", "a", 5, 5, each) for each in extra)
+
+
+@pytest.mark.parametrize(("name", "fixation", "other"), EVENTS)
+def test_words_of_events_that_take_turns_are_known(name, fixation, other, tmp_path):
+    folder = study(tmp_path / "set", name, with_events(name, fixation, other))
+    assert counted(folder) == (N_ALL, len(PEOPLE))
+
+
+def test_an_unknown_word_of_events_is_asked(tmp_path):
+    folder = study(tmp_path / "set", "event", with_events("event", "fixation", "saccade", ["drift"]))
+    lines = doubted(folder, "'event'", "'drift'")
+    assert any('["fixation"]' in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["event", "event_type"])
+def test_codes_of_events_are_asked(name, tmp_path):
+    folder = study(tmp_path / "set", name, with_events(name, 1, 2))
+    lines = doubted(folder, f"'{name}'", "'1'", "'2'")
+    assert [f'["{code}"]' in " ".join(lines) for code in (1, 2)] == [True, True]
+
+
+def test_events_one_after_the_other_are_asked(tmp_path):
+    """The phases of a trial may be named like events: fixation of a cross, and then the picture."""
+    lines = [*with_events("phase", "fixation", "saccade")]
+    folder = study(tmp_path / "set", "phase", [*lines[::2], *lines[1::2]])
+    assert any('["saccade"]' in line for line in doubted(folder, "'phase'"))
+
+
+def test_tasks_with_words_of_events_are_asked(tmp_path):
+    tasks = dict(zip(IMAGES, itertools.cycle(("fixation", "smooth pursuit")), strict=False))
+    lines = [plain(person, image, x, y, tasks[image]) for person, image, _, x, y, *_ in fixations()]
+    folder = study(tmp_path / "set", "task", lines)
+    assert any('["smooth pursuit"]' in line for line in doubted(folder, "'task'"))
+
+
+def test_rare_blinks_between_fixations_are_known(tmp_path):
+    lines = []
+    for index, (person, image, number, x, y, *_) in enumerate(fixations()):
+        lines.append(plain(person, image, x, y, "fixation"))
+        if number == 2 and index % 3 == 0:
+            lines.append(plain(person, image, x, y, "blink"))
+    assert counted(study(tmp_path / "set", "event", lines)) == (N_ALL, len(PEOPLE))
+
+
+def test_the_condition_of_a_trial_is_no_event(tmp_path):
+    lines = [
+        plain(person, image, x, y, "on" if image < "c" else "off") for person, image, _, x, y, *_ in fixations()
+    ]
+    assert counted(study(tmp_path / "set", "event", lines)) == (N_ALL, len(PEOPLE))
+
+
+# === Flags ===
+
+
+def with_flag(kept, other, n_others):
+    """The fixations, of which the first ones have the other value."""
+    for index, (person, image, _, x, y, *_) in enumerate(fixations()):
+        yield plain(person, image, x, y, other if index * 7 % N_ALL < n_others else kept)
+
+
+FEW, MANY = 3, N_ALL // 2
+
+
+@pytest.mark.parametrize(("kept", "other"), [("1", "0"), ("true", "false"), ("yes", "no"), ("valid", "invalid")])
+def test_a_flag_that_leaves_few_rows_out_is_followed(kept, other, tmp_path):
+    assert counted(study(tmp_path / "set", "valid", with_flag(kept, other, FEW))) == (N_ALL - FEW, len(PEOPLE))
+
+
+@pytest.mark.parametrize(("kept", "other"), [("0", "1"), ("0", "4"), ("no", "yes")])
+def test_a_flag_of_the_other_polarity_is_asked(kept, other, tmp_path):
+    lines = doubted(study(tmp_path / "set", "validity", with_flag(kept, other, FEW)), "'validity'", f"'{kept}'")
+    assert any(f'["{kept}"]' in line for line in lines)
+
+
+def test_a_flag_that_leaves_many_rows_out_is_asked(tmp_path):
+    doubted(study(tmp_path / "set", "valid", with_flag("1", "0", MANY)), "'valid'", MANY)
+
+
+def test_a_flag_that_is_named_is_followed(tmp_path):
+    folder = study(tmp_path / "set", "use", with_flag("1", "0", MANY))
+    doubted(folder, "'use'")
+    assert counted(folder, columns="valid=use")[0] == N_ALL - MANY
+
+
+@pytest.mark.parametrize("name", ["blink", "outlier", "saccade"])
+def test_a_flag_of_something_else_is_followed(name, tmp_path):
+    assert counted(study(tmp_path / "set", name, with_flag("0", "1", FEW)))[0] == N_ALL - FEW
+
+
+# === Eyes ===
+
+CODES_OF_EYES = [("L", "R"), ("left", "right"), ("0", "1")]
+
+
+@pytest.mark.parametrize("eyes", CODES_OF_EYES)
+def test_both_eyes_of_a_person_are_asked(eyes, tmp_path):
+    lines = [
+        plain(person, image, x + shift, y, eye)
+        for person, image, _, x, y, *_ in fixations()
+        for shift, eye in enumerate(eyes)
+    ]
+    settings = doubted(study(tmp_path / "set", "eye", lines), "'eye'", *(f"'{eye}'" for eye in eyes))
+    assert all(f'["{eye}"]' in " ".join(settings) for eye in eyes)
+
+
+@pytest.mark.parametrize("eyes", CODES_OF_EYES)
+def test_one_eye_of_each_person_is_not_asked(eyes, tmp_path):
+    lines = [plain(person, image, x, y, eyes[person == "P1"]) for person, image, _, x, y, *_ in fixations()]
+    assert counted(study(tmp_path / "set", "eye", lines)) == (N_ALL, len(PEOPLE))
+
+
+def test_rows_at_one_time_are_of_two_eyes_or_two_people(tmp_path):
+    near, far = [], []
+    for person, image, _, x, y, _, start in fixations():
+        near += [plain(person, image, x + shift, y, start) for shift in (0, 2)]
+        far += [plain(person, image, x, y, start), plain(person, image, 320 - x, 240 - y, start)]
+    settings = doubted(study(tmp_path / "near", "start", near), 2 * N_ALL)
+    assert any("[others]" in each for each in settings)
+    settings = doubted(study(tmp_path / "far", "start", far), 2 * N_ALL)
+    assert all("observer=NAME" in each for each in settings)
+    alone = [plain(person, image, x, y, start) for person, image, _, x, y, _, start in fixations()]
+    assert counted(study(tmp_path / "alone", "start", alone))[0] == N_ALL
+
+
+# === Samples ===
+
+UNITS = {"s": 1, "ms": 1000, "us": 1_000_000}
+
+
+def samples(rate_hz, per_second, jitter=0.2):
+    """Rows of the gaze at a rate, with noise of a webcam."""
+    random = np.random.default_rng(3)
+    for person, image, _, x, y, duration, start in fixations():
+        n = max(2, round(duration / 1000 * rate_hz))
+        for index in range(n):
+            time = start / 1000 + (index + jitter * random.random()) / rate_hz
+            dx, dy = random.normal(0, 5, 2)
+            yield plain(person, image, round(x + dx, 1), round(y + dy, 1), f"{time * per_second:.6g}")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("rate_hz", [15, 30, 60])
+def test_samples_are_told_by_their_times(rate_hz, unit, tmp_path):
+    folder = study(tmp_path / "set", "t", samples(rate_hz, UNITS[unit]))
+    assert any("one row for each fixation" in each for each in doubted(folder))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_fixations_are_no_samples(unit, tmp_path):
+    lines = [
+        plain(person, image, x, y, f"{start / 1000 * UNITS[unit]:.9g}")
+        for person, image, _, x, y, _, start in fixations()
+    ]
+    assert counted(study(tmp_path / "set", "t", lines)) == (N_ALL, len(PEOPLE))
+
+
+def test_equal_steps_are_of_samples_unless_durations_differ(tmp_path):
+    own = list(fixations())
+    equal = [plain(person, image, x, y, 250 * number) for person, image, number, x, y, *_ in own]
+    doubted(study(tmp_path / "equal", "t", equal), 250)
+    durations = [
+        plain(person, image, x, y, 250 * number, length) for person, image, number, x, y, length, _ in own
+    ]
+    assert counted(study(tmp_path / "durations", "t,duration", durations))[0] == N_ALL
+
+
+def test_samples_without_times_are_told_by_their_places(tmp_path):
+    lines = [
+        plain(person, image, x + shift, y + shift)
+        for person, image, _, x, y, *_ in fixations()
+        for shift in range(8)
+    ]
+    doubted(study(tmp_path / "samples", "", lines))
+    alone = [plain(person, image, x, y) for person, image, _, x, y, *_ in fixations()]
+    assert counted(study(tmp_path / "alone", "", alone))[0] == N_ALL
+
+
+def test_one_row_of_each_person_and_image_is_a_summary(tmp_path):
+    lines = [plain(person, image, x, y) for person, image, number, x, y, *_ in fixations() if number == 1]
+    assert any("one row for each fixation" in each for each in doubted(study(tmp_path / "set", "", lines)))
+
+
+# === People ===
+
+
+def test_people_with_one_name_begin_again(tmp_path):
+    own = [plain("7", image, x, y, number) for _, image, number, x, y, *_ in fixations()]
+    lines = doubted(study(tmp_path / "set", "fix_index", own))
+    for answer in ("trial=NAME", "no line observer", 'confirmed = ["people"]'):
+        assert any(answer in line for line in lines)
+    alone = [plain(person, image, x, y, number) for person, image, number, x, y, *_ in fixations()]
+    assert counted(study(tmp_path / "alone", "fix_index", alone)) == (N_ALL, len(PEOPLE))
+
+
+def test_trials_tell_who_begins_again(tmp_path):
+    own = [plain("7", image, x, y, number, person[1:]) for person, image, number, x, y, *_ in fixations()]
+    assert counted(study(tmp_path / "set", "fix_index,trial", own)) == (N_ALL, 1)
+
+
+def test_a_column_without_a_value_tells_nobody(tmp_path):
+    lines = [f",{image}.png,{x},{y}" for _, image, _, x, y, *_ in fixations()]
+    assert counted(study(tmp_path / "set", "", lines)) == (N_ALL, 0)
+
+
+# === Lost gaze ===
+
+
+@pytest.mark.parametrize("spot", [(160, 120), (300, 7)])
+def test_a_frequent_exact_position_is_asked(spot, tmp_path):
+    own = [
+        plain(person, image, *(spot if index % 9 == 0 else (x + index / 200, y)))
+        for index, (person, image, _, x, y, *_) in enumerate(fixations())
+    ]
+    lines = doubted(study(tmp_path / "set", "", own), *spot)
+    assert any(f"lost = [[{float(spot[0])}, {float(spot[1])}]]" in line for line in lines)
+
+
+@pytest.mark.parametrize("spot", [(0, 0), (-1, -1)])
+def test_usual_positions_of_lost_gaze_are_left_out(spot, tmp_path):
+    own = [
+        plain(person, image, *(spot if index % 9 == 0 else (x, y)))
+        for index, (person, image, _, x, y, *_) in enumerate(fixations())
+    ]
+    n_lost = len(range(0, N_ALL, 9))
+    assert counted(study(tmp_path / "set", "", own))[0] == N_ALL - n_lost
+
+
+def test_positions_of_a_coarse_grid_may_repeat(tmp_path):
+    own = [
+        plain(person, image, x // 40 * 40 + 20, y // 40 * 40 + 20) for person, image, _, x, y, *_ in fixations()
+    ]
+    assert counted(study(tmp_path / "set", "", own))[0] == N_ALL
+
+
+# === Units ===
+
+
+@pytest.mark.parametrize("size", [1 / 320, 1])
+def test_one_person_in_another_unit_is_asked(size, tmp_path):
+    lines = [
+        plain(person, image, *(round(side * (size if person == "P2" else 1), 3) for side in (x, y)))
+        for person, image, _, x, y, *_ in fixations()
+    ]
+    folder = study(tmp_path / "set", "", lines)
+    if size == 1:
+        assert counted(folder) == (N_ALL, len(PEOPLE))
+    else:
+        assert any('confirmed = ["units"]' in line for line in doubted(folder, N_ALL // len(PEOPLE), N_ALL))
+
+
+# === Tables ===
+
+
+def by_person():
+    for person in PEOPLE:
+        yield person, [(image, x, y, length) for who, image, _, x, y, length, _ in fixations() if who == person]
+
+
+def write_people(folder, headless=()):
+    write_images(folder / "images", [f"{image}.png" for image in IMAGES], SIZE)
+    for person, own in by_person():
+        lines = [f"{image}.png,{x},{y},{length}" for image, x, y, length in own]
+        text = "\n".join([*([] if person in headless else ["image,x,y,duration"]), *lines]) + "\n"
+        write_table(folder / f"{person}.txt", text)
+    return folder
+
+
+def test_a_table_without_a_header_is_asked(tmp_path):
+    assert counted(write_people(tmp_path / "all")) == (N_ALL, len(PEOPLE))
+    folder = write_people(tmp_path / "one", headless=["P3"])
+    assert any("not_read" in each for each in doubted(folder, "P3.txt"))
+
+
+def test_a_table_about_something_else_is_left_out(tmp_path):
+    folder = write_people(tmp_path / "set")
+    write_table(folder / "questions.csv", rows("person,age,liked", *(f"{person},30,4" for person in PEOPLE)))
+    assert counted(folder) == (N_ALL, len(PEOPLE))
+
+
+def test_two_states_of_one_table_are_refused(tmp_path):
+    own = list(fixations())
+    folder = study(tmp_path / "set", "duration", [plain(who, image, x, y, d) for who, image, _, x, y, d, _ in own])
+    write_table(
+        folder / "old" / "first.csv",
+        rows("subject,image,x,y,duration", *(plain(who, image, x + 4, y, d) for who, image, _, x, y, d, _ in own)),
+    )
+    with refused(AmbiguousError, "old/first"):
+        counted(folder)
+
+
+# === Repetitions ===
+
+
+def test_samples_with_numbers_become_their_fixations(tmp_path):
+    own = [
+        plain(who, image, x, y, number, 8 * step)
+        for who, image, number, x, y, *_ in fixations()
+        for step in range(5)
+    ]
+    assert counted(study(tmp_path / "set", "fix_index,t", own)) == (N_ALL, len(PEOPLE))
+
+
+def test_numbers_that_some_fixations_share_are_refused(tmp_path):
+    own = [
+        plain(who, image, x + step * (150 if index % 4 == 0 else 1), y, index)
+        for index, (who, image, _, x, y, *_) in enumerate(fixations())
+        for step in range(2)
+    ]
+    with refused(AmbiguousError, "25%"):
+        counted(study(tmp_path / "set", "fixation", own))
