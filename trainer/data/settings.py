@@ -160,7 +160,7 @@ class FetchConfig:
         "custom: unit of the positions in tables: pixels, fraction (0 to 1), percent, thousandths. From the "
         "centre with y upwards: center-pixels, center-fraction (-0.5 to 0.5), center-norm (-1 to 1) or "
         "center-height (in heights of the image or screen). degrees: from the centre, y downwards, with "
-        "pixels_per_degree. auto: by the columns' names and values, if these leave no doubt.",
+        "pixels_per_degree. auto: known by the columns of an export, or proven by the pictures, else asked.",
         group=RECORDINGS,
         choices=COORDINATES,
     )
@@ -195,9 +195,9 @@ class FetchConfig:
     )
     max_lost_share: float = setting(
         0.1,
-        "custom: largest share of the rows of tables that name no image of the source, or lie outside of "
-        "theirs, and "
-        "of the images without a fixation, at least 0 and at most 1. More is refused, with the likely cause.",
+        "custom: largest share of the rows of tables that may be left out for one reason, such as that they name "
+        "no image of the source, and of the images without a fixation, at least 0 and at most 1. More is "
+        "refused, with the likely cause.",
         group=RECORDINGS,
         ge=0,
         le=1,

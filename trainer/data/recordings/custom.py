@@ -443,8 +443,8 @@ def _with_fixations(
         shown = some([repr(label[:60]) for label in found.unknown])
         left_out[f"of images that are not there ({shown})"] += unknown
     rows = rows.filter(pl.col("image").is_in(list(sizes)))
-    is_wide = reading.geometry.is_set or found.is_mapped
-    most_outside = max(MOST_OUTSIDE if is_wide else 0, config.max_lost_share)
+    sees_more = reading.geometry.is_set or found.is_mapped
+    most_outside = max(MOST_OUTSIDE if sees_more else 0, config.max_lost_share)
     rows, points = placed(rows, reading.geometry, pictures.sizes(known), left_out, most_outside)
     origin = found.tables[0][0]
     by_column = column_labels(rows, items, origin, config)

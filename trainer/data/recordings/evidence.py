@@ -365,7 +365,7 @@ def doubt_units(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
     usual = float(np.quantile(rows.select(extent).to_series().to_numpy(), 1 - OFTEN))
     is_small = rows.select(extent * OTHER_UNIT < usual).to_series()
     is_centered = share((rows["x"] < 0) | (rows["y"] < 0)) > OFTEN  # then many are near 0
-    if not is_centered and share(is_small) > OFTEN:
+    if not is_centered and len(rows) >= ENOUGH and share(is_small) > OFTEN:
         n_small = int(is_small.sum())
         return [
             doubt(
@@ -448,6 +448,16 @@ def doubt_frequent(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
 
     Example: (960, 540) in 5% of the rows.
     """
+    for axis, value in (("x", 0), ("y", 0), ("x", -1), ("y", -1)):
+        n = int((rows[axis] == value).sum())
+        if n >= FEWEST_ALIKE and n > OFTEN * len(rows):
+            return [
+                doubt(
+                    f"{n:,} of {len(rows):,} fixations are exactly at {axis} {value}",
+                    ("the gaze was lost there", f"{n:,} rows", "remove them"),
+                    ("people looked there", f"{n:,} rows", confirming("frequent")),
+                )
+            ]
     spots = rows.select("image", "observer", "owner", "x", "y").unique()
     counts = spots.group_by("x", "y").agg(pl.len(), pl.col("image").n_unique().alias("images")).sort("x", "y")
     usual = float(np.median(counts["len"].to_numpy())) if len(counts) else 0.0

@@ -276,7 +276,7 @@ def _load(source: Source, names: ImageNames, named: dict[str, str]) -> None:
         }
     columns.index.pop("image", None)
     columns.index.pop("event", None) if "event" not in named else None
-    told = evidence.columns_that_tell(source, named) - labels
+    told = evidence.columns_that_tell(source, named)
     index = {
         **columns.index,
         **{f"@{position}": position for position in sorted(labels)},
