@@ -80,7 +80,10 @@ BROWSER = Skip("it needs Chromium, with which tests/studio opens pages")
 SERVER = Skip("it needs Docker and a version of one's own, and tests/serving sends its requests")
 NPM = Skip("it needs npm, with which tests/studio builds the page")
 
-OWN = "make run-pipeline base_model_uri=pretrained finetune_dataset=custom finetune_source=FOLDER recipe=small"
+OWN = (
+    "make run-pipeline base_model_uri=pretrained finetune_dataset=custom finetune_source=FOLDER coordinates=pixels "
+    "recipe=small"
+)
 
 MARKS: dict[str, dict[str, Mark]] = {
     "README.md": {

@@ -153,7 +153,7 @@ def _fetch(folder: pathlib.Path) -> Iterator[Reader]:
         trainer(
             *("fetch", "--dataset", dataset, "--source", source, "--output-dir", here / "data", "--cache-dir", ""),
             *("--image-size", "x".join(map(str, SIZE)), "--allow-partial-data", "true"),
-            *(("--split", "shuffle") if dataset == "custom" else ()),
+            *(("--split", "shuffle", "--coordinates", "pixels") if dataset == "custom" else ()),
         )
 
     sound = {

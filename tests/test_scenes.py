@@ -71,7 +71,7 @@ def test_custom_reads_each_picture_and_all_its_fixations(tmp_path):
     name = scenes.name_of(3)
     with Image.open(tmp_path / "lab" / "stimuli" / name) as image:
         assert np.array_equal(np.asarray(image), shown[name].pixels)
-    fetch_dataset(FetchConfig("custom", str(tmp_path / "lab"), "48x64"), tmp_path / "data")
+    fetch_dataset(FetchConfig("custom", str(tmp_path / "lab"), "48x64", coordinates="pixels"), tmp_path / "data")
     rows = (tmp_path / "data" / IMAGES).read_text().splitlines()
     columns = rows[0].split(",")
     read = {cells[columns.index("image")]: cells for cells in (row.split(",") for row in rows[1:])}

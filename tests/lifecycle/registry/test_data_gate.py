@@ -41,7 +41,7 @@ def prepare(folder, seeds, brightness=1.0, scale=1, down=0.5, observers=3):
             for y, x in np.clip(random.normal((down, 0.5), 0.12, (random.integers(3, 7), 2)), 0, 0.99):
                 rows.append(f"P{observer},{seed}.png,{x * width},{y * height}")
     (folder / "source" / "fixations.csv").write_text("\n".join(rows))
-    config = FetchConfig("custom", str(folder / "source"), "24x32", blur_px=2.0 * scale)
+    config = FetchConfig("custom", str(folder / "source"), "24x32", blur_px=2.0 * scale, coordinates="pixels")
     fetch_dataset(config, folder / "data")
     return str(folder / "data")
 
@@ -151,7 +151,7 @@ def test_added_images_of_another_kind_are_named_among_many_old_ones(first, regis
         (tmp_path / "dark" / "source" / f"{seed}.png").rename(mixed / "source" / f"{seed}.png")
     tables = [tmp_path / "dark" / "source" / "fixations.csv", mixed / "source" / "fixations.csv"]
     tables[1].write_text("\n".join([tables[1].read_text(), *tables[0].read_text().splitlines()[1:]]))
-    config = FetchConfig("custom", str(mixed / "source"), "24x32", blur_px=2.0)
+    config = FetchConfig("custom", str(mixed / "source"), "24x32", blur_px=2.0, coordinates="pixels")
     fetch_dataset(config, mixed / "together")
     data = compared(register({"finetune": first}), str(mixed / "together"))
     assert any("luminance of 20 added images" in warning for warning in data.warnings)
@@ -197,7 +197,7 @@ def test_observers_that_are_not_told_apart_are_not_enough(tmp_path):
     folder = prepare(tmp_path / "alone", range(20), observers=1)
     table = tmp_path / "alone" / "source" / "fixations.csv"
     table.write_text(table.read_text().replace("observer,", "nobody,").replace("P0,", ","))
-    fetch_dataset(FetchConfig("custom", str(table.parent), "24x32"), tmp_path / "unknown")
+    fetch_dataset(FetchConfig("custom", str(table.parent), "24x32", coordinates="pixels"), tmp_path / "unknown")
     assert compared(str(tmp_path / "models"), folder).now["values"]["observers"]["mean"] == 0  # the logarithm of 1
     with refused(GateError, "custom", "min_observers", 1):
         require(DataGateConfig(min_observers=1), [compared(str(tmp_path / "models"), str(tmp_path / "unknown"))])

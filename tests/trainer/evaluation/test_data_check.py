@@ -53,7 +53,9 @@ def prepare(folder, change=lambda name, observer, x, y: (x, y), seeds=range(N), 
             x, y = change(name, observer, *position)
             rows.append(f"P{observer},{name},{min(max(x, 0), WIDTH - 1):.2f},{min(max(y, 0), HEIGHT - 1):.2f}")
     (folder / "source" / "fixations.csv").write_text("\n".join(rows))
-    fetch_dataset(FetchConfig("custom", str(folder / "source"), "96x128", blur_px=5.0), folder / "data")
+    fetch_dataset(
+        FetchConfig("custom", str(folder / "source"), "96x128", blur_px=5.0, coordinates="pixels"), folder / "data"
+    )
     return folder / "data"
 
 
@@ -177,7 +179,7 @@ def test_people_may_be_added(default, tmp_path):
             for _, x, y in scene(seed)[1][:N_FIXATIONS]:
                 file.write(f"\nNew,{seed}.png,{x:.1f},{y:.1f}")
     shutil.rmtree(data)
-    fetch_dataset(FetchConfig("custom", str(source), "96x128", blur_px=5.0), data)
+    fetch_dataset(FetchConfig("custom", str(source), "96x128", blur_px=5.0, coordinates="pixels"), data)
     assert asked(data, default) == []
 
 
