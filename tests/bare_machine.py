@@ -81,8 +81,8 @@ SERVER = Skip("it needs Docker and a version of one's own, and tests/serving sen
 NPM = Skip("it needs npm, with which tests/studio builds the page")
 
 OWN = (
-    "make run-pipeline base_model_uri=pretrained finetune_dataset=custom finetune_source=FOLDER coordinates=pixels "
-    "recipe=small"
+    "make run-pipeline base_model_uri=pretrained finetune_dataset=custom finetune_source=FOLDER "
+    "coordinates=pixels recipe=small"
 )
 
 MARKS: dict[str, dict[str, Mark]] = {

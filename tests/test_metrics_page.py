@@ -28,6 +28,16 @@ AT_BORDER = (f"{SIZE[1] - 0.01:.2f},9.5", "0,30.5", f"40.5,{SIZE[0] - 1}")
 SHRUNK = 4 * max(SIZE) * float(np.finfo(np.float32).eps)
 """Largest relative error of a pixel of a shrunk map: `evaluate_models` has both ends of what the pixel covers in
 single precision, along both sides."""
+READING = """
+image = "image"
+unit = "pixels"
+confirmed = ["frequent"]
+[columns]
+x = "x"
+y = "y"
+duration = "duration"
+"""
+"""What the table means. Some positions are the same on all images."""
 TOLERANCES = {"nss": 1e-6, "cc": 4 * SHRUNK, "kld": 4 * SHRUNK, "sim": 4 * SHRUNK}
 """Metric -> largest difference. No map shrinks for NSS. For the others two do, and each is divided by its sum."""
 
@@ -48,10 +58,11 @@ def work(tmp_path_factory):
         lines += [f"{path.name},{position},{200 + number}" for number, position in enumerate(positions)]
     for place in (folder / "study" / "fixations.csv", folder / "fixations.csv"):
         place.write_text("\n".join(lines) + "\n")
+    (folder / "study" / "reading.toml").write_text(READING)
     with narrowed(), pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         predictable.write_model(folder / "model", predictable.network(1))
-        fetch = ["fetch", "--dataset", "custom", "--source", "study", "--coordinates", "pixels"]
+        fetch = ["fetch", "--dataset", "custom", "--source", "study"]
         main([*fetch, "--image-size", "48x64", "--output-dir", "data"])
         evaluate_models(EvaluateConfig(), folder / "model", {"study": folder / "data"}, folder / "evaluation")
         main(["predict", "study", "--model", str(folder / "model"), "--format", "npy", "--output-dir", "maps"])

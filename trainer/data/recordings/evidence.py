@@ -150,7 +150,9 @@ class Filters:
         harmless = {*HARMLESS, *ROLES["fixation"], *ROLES["trial"]}  # such as a second number of fixations
         few = [name for name in names if 1 < rows[name].n_unique() <= FEW and plain(name[1:])[0] not in harmless]
         varying = [
-            name[1:] for name in few if (rows.group_by("image").agg(pl.col(name).n_unique())[name] > 1).any()
+            name[1:]
+            for name in few
+            if (rows.group_by("image").agg(pl.col(name).n_unique())[name] > 1).any() and not _counts(rows, name)
         ]
         if not varying:
             return []
@@ -261,6 +263,14 @@ class Filters:
         )
         self.fixations[name] = [next(iter(counts))]
         self.others[name] = list(counts)[1:]
+
+
+def _counts(rows: pl.DataFrame, column: str) -> bool:
+    """Whether a column numbers the rows of a person and an image: none has the value of another."""
+    groups = rows.group_by("image", "owner", *({"observer", "trial"} & {*rows.columns})).agg(
+        pl.len(), pl.col(column).n_unique().alias("values")
+    )
+    return share(groups["values"] == groups["len"]) > 1 - OFTEN
 
 
 def _about_values(question: str, name: str, counts: Mapping[str, int], n_rows: int) -> AmbiguousReadingsError:

@@ -245,8 +245,8 @@ def test_an_unknown_value_of_events_is_an_error(tmp_path):
         found(with_reading(folder, **known))
     kept = found(with_reading(folder, **{**known, "others": {"event": ["3", "4", "5"]}}))
     assert kept == {name: points[:3] for name, points in expected(NAMED).items()}
-    kept = found(with_reading(folder, fixations={"event": ["5"]}))
-    assert kept == {name: points[5:] for name, points in expected(NAMED).items()}
+    with refused(ContentError, "fixations.csv", "'event'", "'0'"):
+        found(with_reading(folder, fixations={"event": ["5"]}))
 
 
 @pytest.mark.parametrize(
