@@ -70,24 +70,24 @@ def share(mask: pl.Series) -> float:
 
 
 def columns_that_tell(source: Source, named: Mapping[str, str]) -> set[int]:
-    """The positions of the columns that may tell which rows are fixations: those with words of events or eyes.
+    """The positions of the columns that may tell which rows count: with words of events or eyes, or few values.
 
     A column that `named` calls `event` is the only one of events.
     """
     columns, head = source.columns, source.head
     held = {position for role, position in columns.index.items() if role not in ("trial", "event", "fixation")}
-    found = set()
+    found, events = set(), set()
     for position, name in enumerate(head.header):
         cells = {folded(cell) for cell in head.cells(position)}
         n_values = len(cells) + any(position < len(row) and not row[position].strip() for row in head.sample)
-        is_words = (
-            any(re.fullmatch(f"{FIXATION}|{OTHER_EVENT}", cell) for cell in cells) or cells <= EYES[0] | EYES[1]
-        )
-        if name and cells and position not in held and (is_words or 1 < n_values <= FEW):
+        has_events = any(re.fullmatch(f"{FIXATION}|{OTHER_EVENT}", cell) for cell in cells)
+        if name and cells and position not in held and (has_events or _is_eyes(cells) or 1 < n_values <= FEW):
             found.add(position)
+        if has_events:
+            events.add(position)
     if "event" in named:
         own = {columns.index["event"]} if "event" in columns.index else set()
-        found = {each for each in found if _is_eyes(head.cells(each))} | own
+        return found - events | own
     return found
 
 
