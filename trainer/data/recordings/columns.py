@@ -208,6 +208,15 @@ HARMLESS = (
         "group",
     ),
     *("condition", "handedness", "session", "block", "study", "project name", "task", "response", "rt", "correct"),
+    *("pupil", "pupilsize", "pupil left", "pupil right"),
+    *(
+        f"{before}pupil {what}{after}"
+        for before in ("", "left ", "right ", "average ", "fixation average ")
+        for what in ("size", "diameter", "area")
+        for after in ("", " x", " y", " left", " right")
+    ),
+    *("trial start raw time", "export start trial time", "export end trial time", "tracking ratio"),  # SMI BeGaze
+    *("color", "category group", "fixation dispersion x", "fixation dispersion y"),  # SMI BeGaze
 )
 """Columns that do not change what positions mean."""
 EVENT_COLUMNS = ("event", "event type", "eye movement type", "gazeeventtype")

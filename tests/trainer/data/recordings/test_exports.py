@@ -68,12 +68,16 @@ PUPIL_CLOUD = rows(
 SMI = rows(
     "## [BeGaze]",
     "## Subject:\tall",
-    "Trial\tStimulus\tParticipant\tCategory\tEvent Start Trial Time [ms]\tEvent Duration [ms]\t"
-    "Fixation Position X [px]\tFixation Position Y [px]\tAOI Name",
-    "Trial001\ta.png\tP2\tFixation\t0,0\t200,1\t16,5\t12,5\tWhite Space",
-    "Trial001\ta.png\tP2\tSaccade\t200,1\t20,2\t-\t-\t-",
-    "Trial001\ta.png\tP1\tFixation\t230,0\t200,1\t32,5\t24,5\tWhite Space",
-    "Trial001\ta.png\tSeparator\tSeparator\t230,0\t200,1\t-\t-\t-",
+    "Trial\tTrial Start Raw Time [ms]\tStimulus\tExport Start Trial Time [ms]\tExport End Trial Time [ms]\t"
+    "Participant\tColor\tTracking Ratio [%]\tCategory Group\tCategory\tEvent Start Trial Time [ms]\t"
+    "Event Duration [ms]\tFixation Position X [px]\tFixation Position Y [px]\t"
+    "Fixation Average Pupil Size X [px]\tFixation Average Pupil Diameter [mm]\tFixation Dispersion X [px]\t"
+    "AOI Name",
+    "T1\t5,5\ta.png\t0,0\t900,0\tP2\tRed\t98,7\tEye\tFixation\t0,0\t200,1\t16,5\t12,5\t3,3\t3,4\t9,1\tText",
+    "T1\t5,5\ta.png\t0,0\t900,0\tP2\tRed\t98,7\tEye\tSaccade\t200,1\t20,2\t-\t-\t-\t-\t-\t-",
+    "T1\t5,5\ta.png\t0,0\t900,0\tP2\tRed\t98,7\tEye\tFixation\t220,3\t200,1\t24,5\t36,5\t3,3\t3,6\t9,1\tText",
+    "T1\t7,5\ta.png\t1,0\t800,0\tP1\tBlue\t95,1\tEye\tFixation\t230,0\t200,1\t32,5\t24,5\t3,5\t3,6\t8,1\tText",
+    "T1\t7,5\ta.png\t1,0\t800,0\tP1\tBlue\t95,1\tInformation\tSeparator\t230,0\t200,1\t-\t-\t-\t-\t-\t-",
 )
 BIDS = rows(
     "onset\tduration\ttrial_type\tparticipant_id\tstim_file\tx_coordinate\ty_coordinate",
@@ -84,7 +88,6 @@ BIDS = rows(
     "0.7\t0.1\tsaccade\tsub-01\timages/b.png\t30\t12",
     "0.9\t0.2\tfixation\tsub-01\timages/b.png\t32\t24",
 )
-TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_positions_whose_names_tell_the_unit_and_the_image_are_read(table, name,
 @pytest.mark.parametrize(
     ("table", "name", "encoding", "expected"),
     [
-        (SMI, "Event Statistics - Single.txt", "latin-1", TWO),
+        (SMI, "Event Statistics - Single.txt", "latin-1", {"a.png": ([[12, 16], [36, 24], [24, 32]], [1, 1, 0])}),
         (
             BIDS,
             "sub_events.tsv",
