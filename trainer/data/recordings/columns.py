@@ -67,6 +67,7 @@ PAIRS = (
     Pair("fixation point x", "fixation point y", PERCENT, IMAGE, beside="item id"),  # RealEye
     Pair("fixation point x", "fixation point y", on=SCREEN),  # Tobii Pro Lab, after which its unit follows
     Pair("fixationpointx", "fixationpointy", on=SCREEN),  # Tobii Studio
+    Pair("mappedfixationpointx", "mappedfixationpointy"),  # its versions 1 and 2
     Pair("fixation position x", "fixation position y", PIXELS),  # SMI BeGaze
     Pair("location x", "location y", PIXELS),  # its text of events
     Pair("x coordinate", "y coordinate"),  # BIDS
@@ -75,7 +76,7 @@ PAIRS = (
     *(Pair(f"fix {x}", f"fix {y}") for x, y in (("x", "y"), ("pos x", "pos y"))),
     *(
         Pair(f"{name}x", f"{name}y")
-        for name in ("fix", "fixation", "pos", "mean", "mean ", "avg ", "pos ", "position ")
+        for name in ("fix", "fixation", "pos", "position", "mean", "mean ", "avg ", "pos ", "position ")
     ),
     *(Pair(f"x{name}", f"y{name}") for name in ("pos", " pos", " position", "")),
     Pair("col", "row"),
@@ -104,6 +105,7 @@ ROLES = {
         *(
             "item filename",
             "sourcestimuliname",
+            "stimuliname",
             "img",
             "pic",
             "photo",
@@ -134,10 +136,10 @@ ROLES = {
     "observer": (
         *("observer", "participant", "participant id", "participant name", "participantname"),
         *("subject", "subject id", "recording session label", "recording id", "recording name", "recordingname"),
-        *("subj", "sub", "ppn", "ppid", "pid", "sid", "vp", "vpn", "vp code", "person", "viewer"),
+        *("subj", "sub", "ppn", "ppid", "pid", "sid", "vp", "vpn", "vp code", "person", "viewer", "user"),
         *(
             f"{who}{what}"
-            for who in ("subject", "subj", "sub", "participant", "observer", "viewer", "person")
+            for who in ("subject", "subj", "sub", "participant", "observer", "viewer", "person", "user")
             for what in ("id", "num", "nr", " id", " num", " nr", " no", " number", " code", " name")
         ),
     ),
@@ -163,7 +165,8 @@ ROLES = {
     "fixation": (
         *("fixation id", "fixation index", "fixationindex", "fixation number", "fixation"),
         *("eye movement type index", "current fix index", "fpogid"),
-        *("fix number", "fix index", "fix id", "fix nr", "fixation nr", "idx", "index", "nr", "no", "number"),
+        *("fix number", "fix index", "fix id", "fix nr", "fixation nr", "fixation no", "fixationno"),
+        *("idx", "index", "nr", "no", "number"),
     ),
     "valid": (
         *("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
@@ -181,7 +184,7 @@ ROLES = {
         "current fix is outlier",
     ),
     "event": ("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type"),
-    "eye": ("eye", "eyes", "eye used", "eye tracked", "eye l/r"),
+    "eye": ("eye", "eyes", "eye used", "eyeused", "eye tracked", "eye l/r"),
     "split": ("split",),
     "group": (),  # by the setting alone: tables have groups of people, too
     "media x": ("presented media position x", "mediaposx"),
@@ -229,9 +232,10 @@ MEDIA = ("media x", "media y", "media width", "media height")
 def plain(name: str) -> tuple[str, str]:
     """Split a column's name into its words, in lower case, and its unit.
 
-    Example: `Fix_X [px]` becomes (`fix x`, `px`).
+    Example: `Fix_X [px]` becomes (`fix x`, `px`). `# x` becomes (`x`, ``), since NumPy writes `# ` before the
+    first name.
     """
-    name, unit = _without_unit(name.strip().lower())
+    name, unit = _without_unit(name.strip().lower().removeprefix("# "))
     words = re.sub(r"[\s_.\-]+", " ", name).strip()
     if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg|pct|percent)", words)):
         words, unit = match[1], match[2]
@@ -311,6 +315,8 @@ def find_columns(
         pair, index["x"], index["y"] = known
     units = [words[index[role]][1] for role in ("x", "y") if role in index]
     first = {word: position for position, (word, _) in reversed(list(enumerate(words)))}
+    if "fpogx" in first:  # Gazepoint's `USER` holds marks of the experiment
+        first.pop("user", None)
     for role, names in ROLES.items():
         free = [first[name] for name in names if name in first and first[name] not in index.values()]
         if free and role not in named:

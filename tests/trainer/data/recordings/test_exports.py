@@ -79,6 +79,21 @@ SMI = rows(
     "T1\t7,5\ta.png\t1,0\t800,0\tP1\tBlue\t95,1\tEye\tFixation\t230,0\t200,1\t32,5\t24,5\t3,5\t3,6\t8,1\tText",
     "T1\t7,5\ta.png\t1,0\t800,0\tP1\tBlue\t95,1\tInformation\tSeparator\t230,0\t200,1\t-\t-\t-\t-\t-\t-",
 )
+TOBII_STUDIO_2 = rows(
+    "Data properties:",
+    "Study: all",
+    "Screen resolution: 1280 x 1024",
+    "Coordinate unit: Pixels",
+    "Timestamp\tStimuliName\tFixationIndex\tFixationDuration\tMappedFixationPointX\tMappedFixationPointY\tuser",
+    "26\ta.png\t12\t633\t16\t12\tp2",
+    "700\ta.png\t13\t849\t32\t24\tp1",
+)
+OWN_CSV = rows(
+    "ParticipantID,Stimulus,FixationNo,StartTime,EndTime,Duration,PositionX,PositionY,PupilSize,EyeUsed",
+    "p2,a.png,1,4,400,396,16,12,4197,RIGHT",
+    "p1,a.png,1,6,300,294,32,24,4041,LEFT",
+)
+NUMPY = rows("# user, image, index, x, y", "p2,a.png,1,16,12", "p1,a.png,1,32,24")
 BIDS = rows(
     "onset\tduration\ttrial_type\tparticipant_id\tstim_file\tx_coordinate\ty_coordinate",
     "0.5\t0.2\tfixation\tsub-02\timages/a.png\t16\t12",
@@ -88,6 +103,7 @@ BIDS = rows(
     "0.7\t0.1\tsaccade\tsub-01\timages/b.png\t30\t12",
     "0.9\t0.2\tfixation\tsub-01\timages/b.png\t32\t24",
 )
+TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
 
 
 @pytest.mark.parametrize(
@@ -109,6 +125,9 @@ def test_positions_whose_names_tell_the_unit_and_the_image_are_read(table, name,
     ("table", "name", "encoding", "expected"),
     [
         (SMI, "Event Statistics - Single.txt", "latin-1", {"a.png": ([[12, 16], [36, 24], [24, 32]], [1, 1, 0])}),
+        (TOBII_STUDIO_2, "P61-Fixation-Data.tsv", "utf-8", TWO),
+        (OWN_CSV, "Fixations.csv", "utf-8", TWO),
+        (NUMPY, "scanpaths.csv", "utf-8", TWO),
         (
             BIDS,
             "sub_events.tsv",
