@@ -78,7 +78,7 @@ PAIRS = (
         Pair(f"{name}x", f"{name}y")
         for name in ("fix", "fixation", "pos", "position", "mean", "mean ", "avg ", "pos ", "position ")
     ),
-    *(Pair(f"x{name}", f"y{name}") for name in ("pos", " pos", " position", "")),
+    *(Pair(f"x{name}", f"y{name}") for name in ("pos", " pos", " position", "point", "")),
     Pair("col", "row"),
 )
 """Known pairs in the order of preference, with the names that `plain` returns."""
@@ -211,6 +211,7 @@ HARMLESS = (
         "group",
     ),
     *("condition", "handedness", "session", "block", "study", "project name", "task", "response", "rt", "correct"),
+    *(f"{what} id" for what in ("condition", "session", "block", "task")),
     *("pupil", "pupilsize", "pupil left", "pupil right"),
     *(
         f"{before}pupil {what}{after}"

@@ -93,6 +93,12 @@ OWN_CSV = rows(
     "p2,a.png,1,4,400,396,16,12,4197,RIGHT",
     "p1,a.png,1,6,300,294,32,24,4041,LEFT",
 )
+FEW_VALUES = rows(
+    "Index\tTime\tDur\tXPoint\tYPoint\tPageName\tUserID\ttask_id\tPupil_Size",
+    "1\t0\t150\t16\t12\ta.png\tp2\t7\t3.5",
+    "2\t900\t250\t24\t36\ta.png\tp2\t7\t3.5",
+    "1\t0\t180\t32\t24\ta.png\tp1\t8\t3.6",
+)
 NUMPY = rows("# user, image, index, x, y", "p2,a.png,1,16,12", "p1,a.png,1,32,24")
 BIDS = rows(
     "onset\tduration\ttrial_type\tparticipant_id\tstim_file\tx_coordinate\ty_coordinate",
@@ -127,6 +133,7 @@ def test_positions_whose_names_tell_the_unit_and_the_image_are_read(table, name,
         (SMI, "Event Statistics - Single.txt", "latin-1", {"a.png": ([[12, 16], [36, 24], [24, 32]], [1, 1, 0])}),
         (TOBII_STUDIO_2, "P61-Fixation-Data.tsv", "utf-8", TWO),
         (OWN_CSV, "Fixations.csv", "utf-8", TWO),
+        (FEW_VALUES, "01.txt", "utf-8", {"a.png": ([[12, 16], [36, 24], [24, 32]], [1, 1, 0])}),
         (NUMPY, "scanpaths.csv", "utf-8", TWO),
         (
             BIDS,
