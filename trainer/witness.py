@@ -106,6 +106,8 @@ class Reading:
     as_read: float
     """The same as the positions are."""
     n_images: int
+    displacement: float
+    """How far the reading moves the positions, on average, as a share of the sides. 1 for another image."""
 
     def __str__(self) -> str:
         return (
@@ -134,7 +136,8 @@ class Testimony:
     """Mean over images of what the positions find of what is specific to the image's map, standard deviations."""
     n_images: int
     better: Reading | None = None
-    """The better reading, of one that is contradicted. Its `n_images` are fewer if it is about one group."""
+    """The better reading, of one that is contradicted. Its `n_images` are fewer if it is about one group. None if
+    a group agrees by chance alone, and the other images do not."""
     group: str = ""
     """Label of the group of images that the better reading is about. Empty for all."""
 
@@ -146,6 +149,11 @@ class Testimony:
         if self.better is not None:
             of_group = f" of the pictures of {self.group}" if self.group else ""
             return f"By the maps of pretrained, positions{of_group} look {self.better}."
+        if self.verdict is Verdict.CONTRADICTS:
+            return (
+                f"By the maps of pretrained, positions of the pictures of {self.group} agree with {images} by "
+                f"chance alone ({found}), and others do not."
+            )
         if self.verdict is Verdict.AGREES:
             return f"By the maps of pretrained, positions agree with {images} as under no other reading ({found})."
         return f"The maps of pretrained cannot tell whether positions agree with {images} ({found})."
@@ -175,7 +183,7 @@ def judge(maps: Sequence[Grid], looked: Sequence[Looked], groups: Sequence[str] 
     each group too, so that a part of the images that is read wrongly does not hide behind the rest.
 
     Args:
-        maps: of each image, (GRID), of any scale.
+        maps: of each image, (GRID), of any scale. Images are in the order of their names.
         looked: Where people looked at the same images.
         groups: A label for each image, such as its size. Empty if nothing is known to tell images apart.
     """
@@ -186,8 +194,11 @@ def judge(maps: Sequence[Grid], looked: Sequence[Looked], groups: Sequence[str] 
     mean = float(found[""].mean())
     parts = _parts(groups, n)
     for label, part in parts.items():
-        if better := _better({text: values[part] for text, values in found.items()}, CERTAIN):
+        of_part = [each for each, is_in in zip(looked, part, strict=True) if is_in]
+        if better := _better({text: values[part] for text, values in found.items()}, of_part, CERTAIN):
             return Testimony(Verdict.CONTRADICTS, mean, n, better, label)
+    if better := _neighbour(maps, looked, found[""]):
+        return Testimony(Verdict.CONTRADICTS, mean, n, better)
     found = _found([_ranks(each) for each in maps], looked, _readings())
     as_read = found[""]
     others = [text for text, read in _readings().items() if _displacement(looked, read) >= COARSE]
@@ -195,6 +206,20 @@ def judge(maps: Sequence[Grid], looked: Sequence[Looked], groups: Sequence[str] 
     is_proven = n >= FEWEST and mean >= LEAST and all(_is_above(gains, PROVEN) for gains in coarse)
     is_whole = all(gains[part].mean() > 0 for part in parts.values() for gains in coarse)
     return Testimony(Verdict.AGREES if is_proven and is_whole else Verdict.SILENT, mean, n)
+
+
+def _neighbour(maps: Sequence[Grid], looked: Sequence[Looked], as_read: Values) -> Reading | None:
+    """The reading that positions are of the next image or the one before, if these certainly agree better."""
+    if len(maps) <= FEWEST:
+        return None
+    for text, rolled, kept in (
+        ("they were of the next image", [*maps[1:], *maps[:1]], slice(0, -1)),
+        ("they were of the image before", [*maps[-1:], *maps[:-1]], slice(1, None)),
+    ):
+        found = _found(rolled, looked, {text: _readings()[""]})[text]
+        if better := _better({"": as_read[kept], text: found[kept]}, looked[kept], CERTAIN):
+            return better
+    return None
 
 
 def better_reading(maps: Sequence[Grid], looked: Sequence[Looked], certain: float = CERTAIN) -> Reading | None:
@@ -208,7 +233,7 @@ def better_reading(maps: Sequence[Grid], looked: Sequence[Looked], certain: floa
     Returns:
         None if the positions agree best as they are, or if there are fewer than `FEWEST` images.
     """
-    return _better(_found(maps, looked, _readings()), certain) if len(maps) >= FEWEST else None
+    return _better(_found(maps, looked, _readings()), looked, certain) if len(maps) >= FEWEST else None
 
 
 def odd_observers(images: Iterable[tuple[Points, npt.NDArray[np.int64], float]]) -> dict[int, Reading | None]:
@@ -291,7 +316,7 @@ def _ranks(values: Grid) -> Grid:
     return np.asarray((np.cumsum(counts) - counts / 2)[places].reshape(values.shape), np.float64)
 
 
-def _better(found: Mapping[str, Values], certain: float) -> Reading | None:
+def _better(found: Mapping[str, Values], looked: Sequence[Looked], certain: float) -> Reading | None:
     """The reading that finds most, if it does so certainly and by a relevant amount. See `better_reading`."""
     as_read = found[""]
     text = max(found, key=lambda name: float(found[name].mean()))
@@ -301,7 +326,8 @@ def _better(found: Mapping[str, Values], certain: float) -> Reading | None:
         return None
     if not _is_above(gains, certain):
         return None
-    return Reading(text, float(best.mean()), float(as_read.mean()), len(gains))
+    displacement = _displacement(looked, _readings()[text]) if text in _readings() else 1.0
+    return Reading(text, float(best.mean()), float(as_read.mean()), len(gains), displacement)
 
 
 def _is_above(values: Values, probability: float) -> bool:

@@ -194,17 +194,27 @@ def test_few_images_prove_nothing():
 
 
 def test_chance_is_neither_proven_nor_another_reading():
-    """Positions at random and in the middle, images exchanged, and maps that know nothing."""
+    """Positions at random and in the middle, images in any order, and maps that know nothing."""
     random = np.random.default_rng(4)
     for change in (
         lambda points: looked(points, lambda p: random.random(p.shape)),
         lambda points: looked(points, lambda p: random.normal(0.5, 0.15, p.shape)),
-        lambda points: looked([*points[1:], points[0]], np.array),
+        lambda points: looked([points[each] for each in random.permutation(len(points))], np.array),
     ):
         assert {*verdicts(change)} == {Verdict.SILENT}
     for make in (np.zeros, lambda shape: random.random(1) * np.ones(shape), random.random):
         maps = [make(GRID) for _ in range(N)]
         assert judge(maps, looked(of_world(0)[1], np.array)).verdict is Verdict.SILENT
+
+
+@pytest.mark.parametrize(
+    ("moved", "text"), [(1, "they were of the image before"), (-1, "they were of the next image")]
+)
+def test_fixations_of_the_neighbours_are_known(moved, text):
+    maps, points = of_world(0)[:2]
+    exchanged = [points[(each - moved) % len(points)] for each in range(len(points))]
+    testimony = judge(maps, looked(exchanged, np.array))
+    assert (testimony.verdict, testimony.better.text) == (Verdict.CONTRADICTS, text)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
