@@ -80,7 +80,9 @@ def fetch_dataset(
             from trainer.data.prepare import prepare_dataset
 
             name, blur_px = prepared_name(config.dataset, source.name), found.row.blur_sigma_px
-            facts = prepare_dataset(items, blur_px, image_size, partial, name, bad, is_own=row.any_count)
+            facts = prepare_dataset(
+                items, blur_px, image_size, partial, name, bad, is_own=row.any_count, confirmed=found.confirmed
+            )
             if row.any_count:  # `find_recordings` prints its notes itself, and these came later
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
         manifest = _manifest(config, source, image_size, found, facts)

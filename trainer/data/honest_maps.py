@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
+from trainer import witness
 from trainer.data.decode import MOST_STEP, Pixels, darkest_level
 from trainer.errors import ContentError
 from trainer.texts import some
@@ -143,6 +144,26 @@ def pedestal_of(maps: Collection[tuple[str, Traits]]) -> int:
             raise ContentError(f"{len(odd):,} of {len(maps):,} maps {what} ({some(odd)}): {remedy}")
     levels = sorted(traits.darkest for _, traits in maps if traits.has_pedestal)
     return levels[len(levels) // 2] if 2 * len(levels) > len(maps) else 0
+
+
+def check_fixations(images: Collection[tuple[witness.Grid, witness.Looked]]) -> None:
+    """Check that people looked where the maps of the same images have it.
+
+    Raises:
+        ContentError: on `witness.FEWEST` images or more, fixations agree with the maps no more than by chance, or
+            better if they are read otherwise.
+    """
+    if len(images) < witness.FEWEST:
+        return
+    maps, looked = zip(*images, strict=True)
+    testimony = witness.judge(maps, looked)
+    if testimony.better is not None or testimony.agreement < witness.LEAST:
+        better = f", and would agree {testimony.better}" if testimony.better else ""
+        raise ContentError(
+            f"the fixations of {len(images):,} images agree with the maps of the same images by "
+            f"{testimony.agreement:.2f} standard deviations, and honest ones by {witness.LEAST:g} or more"
+            f"{better}. Are maps or fixations of other images? Correct one of the two, or remove it"
+        )
 
 
 def _shrunk(picture: Image.Image) -> Image.Image:

@@ -13,22 +13,26 @@ import math
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer import witness
 from trainer.data import center_bias, decode, honest_maps, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.center_bias import CenterBias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
+from trainer.data.recordings import pictures
+from trainer.data.recordings.contradictions import doubt_pictures
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError
 from trainer.io import write_array
 from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.network import Frame
+from trainer.places import Member
 
 MAX_WORKERS = 32
 MOST_JUDGED = 100
@@ -181,6 +185,7 @@ def prepare_dataset(
     dataset: str,
     bad: BadImages,
     is_own: bool = False,
+    confirmed: Collection[str] = (),
 ) -> Facts:
     """Write the shards and originals of all splits, `IMAGES`, and the centre bias of the training or test images.
 
@@ -197,6 +202,7 @@ def prepare_dataset(
         is_own: whether these are recordings of one's own. Then pictures are decoded as people see them, and maps
             of another form than grey levels are errors. Copies of a picture in two splits are errors, too. For a
             published dataset, `Facts.notes` count such copies.
+        confirmed: the checks of one's own recordings that a person overrules.
 
     Raises:
         UserError: too many images are put aside, or all of a split, or most maps of one's own are no maps of
@@ -214,7 +220,10 @@ def prepare_dataset(
         images = csv.writer(file)
         images.writerow(["split", "image", "digest", "group", "hash", "recording", *statistics.FEATURES])
         if is_own:
-            facts.pedestal = _pedestal_of([item for each in items.values() for item in each], pool, n_threads)
+            all_items = [item for each in items.values() for item in each]
+            facts.pedestal = _pedestal_of(all_items, pool, n_threads)
+            if "pictures" not in confirmed:
+                _ask_pictures(all_items, pool)
         for split, split_items in items.items():
             decoded = functools.partial(
                 decode.decode, blur_sigma_px=blur_sigma_px, as_seen=is_own, has_pedestal=facts.pedestal > 0
@@ -255,23 +264,70 @@ def prepare_dataset(
 def _pedestal_of(items: Sequence[Item], pool: ThreadPoolExecutor, n_threads: int) -> int:
     """`honest_maps.pedestal_of` the maps of one's own, at most `MOST_JUDGED` of them, which are spread evenly.
 
-    Files that cannot be used are put aside later.
+    Where images have fixations too, these are compared with the maps. Files that cannot be used are put aside
+    later.
     """
     with_map = [item for item in items if item.map]
     chosen = with_map[:: math.ceil(len(with_map) / MOST_JUDGED) or 1]
-    measured = map_ahead(pool, _measure_map, chosen, 2 * n_threads)
-    return honest_maps.pedestal_of([each for each in measured if each])
+    measured = [each for each in map_ahead(pool, _measure_map, chosen, 2 * n_threads) if each]
+    honest_maps.check_fixations([(each.map, each.looked) for each in measured if each.looked])
+    return honest_maps.pedestal_of([(each.origin, each.traits) for each in measured])
 
 
-def _measure_map(item: Item) -> tuple[str, honest_maps.Traits] | None:
-    """Origin and traits of a map of one's own. None for points, and if a file cannot be used."""
+def _ask_pictures(items: Sequence[Item], pool: ThreadPoolExecutor) -> None:
+    """Ask the pictures about maps and files of fixations. Those of tables were asked before."""
+    of_files = sorted((item for item in items if item.map or isinstance(item.fixations, Member)), key=_name_of)
+    asked = of_files[: pictures.ENOUGH_ASKED]
+    read = dict(enumerate(pool.map(_look, asked)))
+    looked = {image: each[0] for image, each in read.items() if each}
+    sizes = {image: each[1] for image, each in read.items() if each}
+    testimony = pictures.PictureWitness([item.stimulus for item in asked]).ask_about(looked, sizes)
+    for doubt in doubt_pictures(testimony, f"{len(of_files):,} images"):
+        raise doubt
+
+
+def _name_of(item: Item) -> str:
+    return item.name
+
+
+def _look(item: Item) -> tuple[witness.Looked, tuple[int, int]] | None:
+    """Where people looked at an image, by its own files, and its (height, width). None if one cannot be used."""
+    try:
+        decoded = decode.decode(item, blur_sigma_px=1, as_seen=True)
+    except ContentError:
+        return None
+    size = decoded.stimulus.shape[0], decoded.stimulus.shape[1]
+    if decoded.gaze is not None:
+        return witness.Looked.of_points(decoded.gaze.points, size), size
+    return witness.Looked.of_density(decoded.density, size), size
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A map of one's own."""
+
+    origin: str
+    traits: honest_maps.Traits
+    map: witness.Grid
+    looked: witness.Looked | None
+    """Where people looked, if fixations are known too."""
+
+
+def _measure_map(item: Item) -> _Measured | None:
+    """Measure a map of one's own. None for points, and if a file cannot be used."""
     assert item.map is not None
     try:
         stimulus = decode.decode_stimulus(item.stimulus, as_seen=True)
-        levels = decode.decode_map(item.map, (stimulus.shape[0], stimulus.shape[1]), as_seen=True)
+        size = stimulus.shape[0], stimulus.shape[1]
+        levels = decode.decode_map(item.map, size, as_seen=True)
+        points = None if item.fixations is None else decode.read_gaze(item.fixations, size, as_seen=True).points
     except ContentError:
         return None
-    return None if decode.is_points(levels) else (item.map.origin, honest_maps.Traits.of(levels, stimulus))
+    if decode.is_points(levels):
+        return None
+    looked = None if points is None else witness.Looked.of_points(points, size)
+    traits = honest_maps.Traits.of(levels, stimulus)
+    return _Measured(item.map.origin, traits, witness.to_grid(levels), looked)
 
 
 def _prepare_one(

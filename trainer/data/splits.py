@@ -41,6 +41,8 @@ class SplitImages:
     """Sentences for people."""
     reading: str = ""
     """How tables were read, as TOML (see `trainer.data.recordings.reading`). Empty without tables."""
+    confirmed: Sequence[str] = ()
+    """The checks that a person overrules (see `trainer.data.recordings.reading.CHECKS`)."""
 
 
 def split_method_of(row: Dataset, n_images: int) -> str:

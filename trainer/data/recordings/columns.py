@@ -6,7 +6,7 @@ of eye trackers (docs/data.md names the files that were read).
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trainer.data.settings import (
     CENTER_FRACTION,
@@ -223,6 +223,37 @@ HARMLESS = (
     *("color", "category group", "fixation dispersion x", "fixation dispersion y"),  # SMI BeGaze
 )
 """Columns that do not change what positions mean."""
+ABOUT_POSITIONS = {
+    *("unit", "units", "origin", "coordinates", "coordinate", "coord", "coords", "scale", "scaling", "zoom"),
+    *(
+        "scroll",
+        "scrollx",
+        "scrolly",
+        "dpr",
+        "dpi",
+        "displayed",
+        "shown",
+        "viewport",
+        "window",
+        "screen",
+        "display",
+        "resolution",
+        "rotation",
+        "orientation",
+        "mirrored",
+        "flipped",
+    ),
+}
+"""Words in the names of columns that say what positions mean, whatever their values are."""
+COUNTING = {
+    *("exclude", "excluded", "include", "included", "valid", "invalid", "bad", "good", "ok", "reject", "rejected"),
+    *("discard", "discarded", "keep", "kept", "drop", "dropped", "use", "used", "practice", "artifact", "outlier"),
+}
+"""Words in the names of columns that say which rows count."""
+OTHER_PLACE = {*("mm", "cm", "inch", "inches", "bottom", "lower", "up", "upward", "upwards")}
+"""Words in the names of columns of positions that are not pixels from the upper left corner."""
+USUAL_VALUES = {"", "px", "pixel", "pixels", "top left", "top-left", "topleft", "upper left"}
+"""Values of such columns that say what is usual: pixels, from the upper left corner."""
 EVENT_COLUMNS = ("event", "event type", "eye movement type", "gazeeventtype")
 """Usual names of columns of events. Columns of other names tell events if their cells are words for these."""
 VALID_OF_EXPORTS = ROLES["valid"][:5]
@@ -251,6 +282,33 @@ def _without_unit(name: str) -> tuple[str, str]:
     elif name.endswith(")"):
         begin = name.find("(", max(1, name.rfind(")", 0, -1) + 1))
     return (name[:begin].rstrip(), name[begin + 1 : -1].strip()) if begin > 0 else (name, "")
+
+
+def is_about_positions(name: str, values: Iterable[str]) -> bool:
+    """Whether a column says what positions mean, by its name or its values, and not what is usual.
+
+    Examples: `unit` with mm, `screen_width`, and a column of any name with the value mm alone.
+    """
+    found = {value.strip().lower() for value in values}
+    words = set(_words(name))
+    is_unit = bool(found) and found <= {*UNITS, "mm", "cm", "in", "inch", "inches"}
+    is_moved = bool(words & {"offset", "drift", "shift", "direction", "corrected"} and words & {"x", "y"})
+    is_moved |= bool(words & {"top", "bottom", "w", "h", "width", "height"})
+    return (is_unit or is_moved or bool(words & ABOUT_POSITIONS)) and not found <= USUAL_VALUES
+
+
+def is_usual_place(axis: str, name: str) -> bool:
+    """Whether the name of a column of positions, x or y, says nothing unusual about them.
+
+    Examples of unusual names: `y_from_bottom`, `x_mm`, `screen_x`, and `row` for x.
+    """
+    words = set(_words(_without_unit(name.strip())[0]))
+    return not words & {*ABOUT_POSITIONS, *OTHER_PLACE, "row" if axis == "x" else "col"} - {"coordinate", "coord"}
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, in lower case, without numbers. Example: screenWidth has screen and width."""
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
 def is_usual(words: str) -> bool:

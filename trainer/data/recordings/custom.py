@@ -7,6 +7,7 @@ and returned in sentences (see `Report`).
 
 import collections
 import dataclasses
+import functools
 import os
 import pathlib
 import posixpath
@@ -22,6 +23,7 @@ from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.prepared_data import SPLITS, TEST
+from trainer.data.recordings.contradictions import doubts_of_positions
 from trainer.data.recordings.evidence import doubts_of_rows
 from trainer.data.recordings.geometry import Geometry
 from trainer.data.recordings.image_names import ImageNames, folded, is_number
@@ -60,7 +62,7 @@ from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.pictures import PICTURE_SUFFIXES, SUFFIXES, Picture, Pixels, read_picture
 from trainer.places import Member
 from trainer.texts import some, visible
-from trainer.witness import Testimony
+from trainer.witness import LEAST, Testimony, Verdict
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in
@@ -68,8 +70,12 @@ MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
 MAX_WORKERS = 32
-MOST_OUTSIDE = 0.5
+MOST_OUTSIDE = 0.25
 """Largest share of positions outside of their images where people are known to have seen what is beside them."""
+MOST_TABLES = 4
+"""So many tables are asked about one by one, with a dozen pictures each. More are of one person each."""
+MUCH = 3
+"""Where all positions agree so many times more than what counts, a table that agrees less than that is odd."""
 SAID_BY_READING = ("columns", "coordinates", "screen_size", "image_on_screen")
 """Settings that a reading replaces."""
 SHOWN_FORMS = 5
@@ -109,13 +115,13 @@ def find_recordings(
     is_all_tested, training_split = is_test_set and not config.test_share, config.split
     if is_all_tested:  # the user wrote this setting for the training sets
         config = dataclasses.replace(config, split="auto")
-    members, reading = _with_reading(members, config)
+    members, reading, confirmed = _with_reading(members, config)
     others = [member for member in members if not is_table(member.path)]
     images = find_images(others, row, source, config.split, bad, is_all_tested)
     report = Report(remarks=[*images.notes, *([f"{images.unread}."] if images.unread else [])])
     tables = [each for each in members if is_table(each.path)]
     try:
-        usable, by_column = _usable(tables, images, source, config, report, bad, reading)
+        usable, by_column = _usable(tables, images, source, config, report, bad, reading, confirmed)
     except AmbiguousReadingsError as error:
         error.pictures = _drawn_pictures(error, images.items)
         raise
@@ -157,7 +163,7 @@ def find_recordings(
         report.remarks.append(splits.kept_apart_text(items, config.test_share))
     sentences = report.sentences()
     print("\n".join(["How the data was read:", *(visible(f"- {sentence}") for sentence in sentences)]))
-    return SplitImages(items, used, sentences, report.reading.text if report.reading else "")
+    return SplitImages(items, used, sentences, report.reading.text if report.reading else "", confirmed)
 
 
 def propose_recordings(members: Sequence[Member], row: Dataset, source: str, config: FetchConfig) -> Proposal:
@@ -166,7 +172,7 @@ def propose_recordings(members: Sequence[Member], row: Dataset, source: str, con
     Raises:
         UserError: see `find_images` and `propose`. Also: there is a reading already, or no table of fixations.
     """
-    members, reading = _with_reading(members, config)
+    members, reading, confirmed = _with_reading(members, config)
     check(reading is None, f"{source} has a {READING} already. Remove it to propose another one", ConflictError)
     others = [member for member in members if not is_table(member.path)]
     bad = BadImages()
@@ -174,7 +180,7 @@ def propose_recordings(members: Sequence[Member], row: Dataset, source: str, con
     pictures, names = _Pictures(items, bad), ImageNames([item.stimulus.path for item in items])
     tables = [each for each in members if is_table(each.path)]
     with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
-        proposal = propose(tables, names, config, True, pictures.sizes, pictures.ask, pathlib.Path(unpacked))
+        proposal = propose(tables, names, config, True, pictures, pathlib.Path(unpacked), confirmed)
     if proposal is None:
         raise ContentError(f"{source} has no table of fixations")
     for error in proposal.doubts:
@@ -189,22 +195,26 @@ def _drawn_pictures(error: AmbiguousReadingsError, items: Sequence[Item]) -> dic
     return {each.path: read_picture(each.content(MOST_IMAGE_BYTES), each.origin) for each in members}
 
 
-def _with_reading(members: Sequence[Member], config: FetchConfig) -> tuple[list[Member], Reading | None]:
-    """The other files, and the reading among them, if there is one.
+def _with_reading(
+    members: Sequence[Member], config: FetchConfig
+) -> tuple[list[Member], Reading | None, Sequence[str]]:
+    """The other files, the reading among them if there is one, and the checks that a person overrules.
 
     Raises:
         UserError: the file is wrong, or settings say the same as it.
     """
     found = [member for member in members if posixpath.basename(member.path) == READING]
     if not found:
-        return list(members), None
+        return list(members), None, ()
     if len(found) > 1:
         raise AmbiguousError(f"there are {some([each.origin for each in found])}. Leave one of them")
+    others = [each for each in members if each is not found[0]]
+    reading = Reading.parse(found[0].content(MOST_BYTES), found[0].origin)
+    if not reading.image:
+        return others, None, reading.confirmed
     said = [name for name in SAID_BY_READING if getattr(config, name) != getattr(FetchConfig, name)]
     check(not said, f"{found[0].origin} says how tables are read. Leave {' and '.join(said)} out", SettingError)
-    return [each for each in members if each is not found[0]], Reading.parse(
-        found[0].content(MOST_BYTES), found[0].origin
-    )
+    return others, reading, reading.confirmed
 
 
 # === Find the images ===
@@ -338,6 +348,7 @@ def _usable(
     report: "Report",
     bad: BadImages,
     reading: Reading | None,
+    confirmed: Sequence[str],
 ) -> tuple[Usable, bool]:
     """The images with known maps or fixations, and whether a column of tables tells the splits.
 
@@ -354,7 +365,7 @@ def _usable(
         with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
             folder = pathlib.Path(unpacked)
             if reading is None:
-                proposal = propose(tables, names, config, not has_maps, pictures.sizes, pictures.ask, folder)
+                proposal = propose(tables, names, config, not has_maps, pictures, folder, confirmed)
                 if proposal is not None:
                     if proposal.doubts:
                         raise proposal.doubts[0]
@@ -363,7 +374,7 @@ def _usable(
                 report.positions = [f"The tables were read as {READING} says."]
             if reading is not None:
                 found = read_fixations(tables, reading, names, folder)
-                if doubts := doubts_of_rows(found.rows, reading, some([origin for origin, _ in found.tables])):
+                if doubts := doubts_of_rows(found.rows, reading, [origin for origin, _ in found.tables]):
                     raise doubts[0]
     except UserError as error:
         if not map_folders:
@@ -423,6 +434,24 @@ class _Pictures:
         points, is_inside = geometry.place(positions_of(rows, self.sizes(images)))
         return self._witness.ask(rows.filter(pl.Series(is_inside))["image"].to_numpy(), points, self._sizes)
 
+    def ask_about(self, rows: pl.DataFrame, points: Points) -> Testimony:
+        """What the pictures say about rows of fixations at `points` (n, 2) of (y, x), pixels, which are known.
+
+        If there are a few tables, each is asked about by itself too, since one may be from another week or place.
+        """
+        images, owners = rows["image"].to_numpy(), rows["owner"].cast(pl.String)
+        testimony = self._witness.ask(images, points, self._sizes, is_said=True)
+        names = owners.unique().sort().to_list()
+        for name in names if 1 < len(names) <= MOST_TABLES else []:
+            if testimony.verdict is Verdict.CONTRADICTS:
+                break
+            is_own = (owners == name).to_numpy()
+            own = self._witness.ask(images[is_own], points[is_own], self._sizes, is_said=True)
+            is_odd = own.n_images > 0 and own.agreement < LEAST and testimony.agreement > MUCH * LEAST
+            if own.verdict is Verdict.CONTRADICTS or is_odd:
+                testimony = dataclasses.replace(own, verdict=Verdict.CONTRADICTS, group=own.group or name)
+        return testimony
+
 
 def _with_fixations(
     images: LabelledImages,
@@ -446,6 +475,9 @@ def _with_fixations(
     sees_more = reading.geometry.is_set or found.is_mapped
     most_outside = max(MOST_OUTSIDE if sees_more else 0, config.max_lost_share)
     rows, points = placed(rows, reading.geometry, pictures.sizes(known), left_out, most_outside)
+    ask = functools.partial(pictures.ask_about, rows, points)
+    for doubt in doubts_of_positions(rows, points, pictures.sizes(known), reading, ask):
+        raise doubt
     origin = found.tables[0][0]
     by_column = column_labels(rows, items, origin, config)
     labels = by_column or images.labels

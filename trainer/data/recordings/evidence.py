@@ -5,12 +5,21 @@ Each finding proves a part of a reading, or is a doubt about it that only a pers
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from trainer.data.recordings.columns import EVENT_COLUMNS, HARMLESS, ROLES, VALID_OF_EXPORTS, plain
+from trainer.data.recordings.columns import (
+    COUNTING,
+    EVENT_COLUMNS,
+    HARMLESS,
+    ROLES,
+    VALID_OF_EXPORTS,
+    is_about_positions,
+    is_usual_place,
+    plain,
+)
 from trainer.data.recordings.image_names import folded
 from trainer.data.recordings.image_readings import ImageReading
 from trainer.data.recordings.questions import AmbiguousReadingsError, Option
@@ -28,6 +37,10 @@ OTHER_EVENT = (
 )
 """The words of columns of events, folded: fixations, and what else eyes do. They are those of EyeLink, SMI, Tobii,
 Pupil Labs, pymovements and I2MC."""
+OTHER_TABLE = r"(?<![a-z])(sacc|saccades?|blinks?|clicks?|mouse|cursor|samples?|pursuits?)(?![a-z])[^/]*$"
+"""Words in the names of tables of something else than fixations, folded."""
+PEAK = "peak velocity"
+"""A column that saccades have, and fixations do not, as `plain` returns it."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""
 EYES = ({"l", "left", "links", "os", "gauche", "izq"}, {"r", "right", "rechts", "od", "droit", "der"})
@@ -43,6 +56,10 @@ FEWEST_ALIKE = 5
 """Fewer rows of a table or a person tell nothing about their unit."""
 RARE = 0.01
 """One exact position of more fixations than this share stands for something else, if others hardly repeat."""
+SEVERAL = 0.03
+"""Share of the fixations at one edge, at 0, or where the one before is, from which they are something else."""
+TOGETHER = 0.999
+"""Correlation of x and y from which one is a copy of the other."""
 TURNS = 1.25
 """Events take turns if they change more often, on average over the images and people that have both."""
 OFTEN = 0.1
@@ -70,7 +87,9 @@ def share(mask: pl.Series) -> float:
 
 
 def columns_that_tell(source: Source, named: Mapping[str, str]) -> set[int]:
-    """The positions of the columns that may tell which rows count: with words of events or eyes, or few values.
+    """The positions of the columns that may tell which rows count or what positions mean.
+
+    They have words of events or eyes, few values, one word, or are about positions.
 
     A column that `named` calls `event` is the only one of events.
     """
@@ -81,7 +100,9 @@ def columns_that_tell(source: Source, named: Mapping[str, str]) -> set[int]:
         cells = {folded(cell) for cell in head.cells(position)}
         n_values = len(cells) + any(position < len(row) and not row[position].strip() for row in head.sample)
         has_events = any(re.fullmatch(f"{FIXATION}|{OTHER_EVENT}", cell) for cell in cells)
-        if name and cells and position not in held and (has_events or _is_eyes(cells) or 1 < n_values <= FEW):
+        may_tell = has_events or _is_eyes(cells) or 1 < n_values <= FEW or is_about_positions(name, cells)
+        may_tell |= n_values == 1 and all(map(_is_word, cells))
+        if name and cells and position not in held and may_tell:
             found.add(position)
         if has_events:
             events.add(position)
@@ -130,15 +151,31 @@ class Filters:
         columns = form[0].columns
         if not (columns.unit and (columns.on or columns.is_mapped)):  # all columns of an export are known
             doubts += filters._doubt_others(rows, form, image.name)
+            doubts += _doubt_places(form[0], len(rows))
+        filters._forget_others(form)
         return filters
+
+    def _forget_others(self, form: Sequence[Source]) -> None:
+        """Forget columns of one value, if rows of other images have another one."""
+        for name in [each for each in self.fixations if each not in self.others]:
+            roles = {source.names[role]: role for source in form for role in source.names}
+            columns = [(source, source.told.get(name, roles.get(name, ""))) for source in form]
+            values = {
+                value
+                for source, column in columns
+                if column in source.rows.columns
+                for value in source.rows[column].drop_nulls().cast(pl.String).unique()
+            }
+            if values - {*self.fixations[name]}:
+                del self.fixations[name]
 
     def _doubt_others(
         self, rows: pl.DataFrame, form: Sequence[Source], image: str
     ) -> list[AmbiguousReadingsError]:
-        """Doubt that columns do not matter that have few values, which differ between the rows of an image.
+        """Doubt that columns do not matter that are about positions, or differ between the rows of an image.
 
         Such a column may say which rows count, how often, or that positions differ in what they are. Examples:
-        `excluded` with TRUE and FALSE, `weight` with 1 to 3, `scale` with 1 and 0.5.
+        `excluded` with TRUE and FALSE, `weight` with 1 to 3, `scale` with 0.5 in all rows.
         """
         known = {
             *self.fixations,
@@ -146,22 +183,27 @@ class Filters:
             image,
             *(form[0].names.get(role, "") for role in ("fixation", "trial", "event")),
         }
-        names = [name for name in rows.columns if name[:1] == "#" and name[1:] not in known]
         harmless = {*HARMLESS, *ROLES["fixation"], *ROLES["trial"]}  # such as a second number of fixations
-        few = [name for name in names if 1 < rows[name].n_unique() <= FEW and plain(name[1:])[0] not in harmless]
-        varying = [
-            name[1:]
-            for name in few
-            if (rows.group_by("image").agg(pl.col(name).n_unique())[name] > 1).any() and not _counts(rows, name)
-        ]
-        if not varying:
+        shown = []
+        for column in (each for each in rows.columns if each[:1] == "#" and each[1:] not in known):
+            name, values = column[1:], rows[column].unique(maintain_order=True).cast(pl.String).to_list()
+            if is_about_positions(name, [value or "" for value in values]):
+                shown.append(f"{name!r} ({some([str(value) for value in values])})")
+                self.asked.add(name)
+            elif plain(name)[0] in harmless:
+                continue
+            elif len(values) == 1 and _is_word(str(values[0])):
+                self.fixations[name] = [str(values[0])]  # another value is asked about, once it occurs
+            elif 1 < len(values) <= FEW and not _counts(rows, column) and _may_count(rows, column, name):
+                shown.append(repr(name))
+                self.asked.add(name)
+        if not shown:
             return []
-        shown = some([repr(name) for name in varying])
         return [
             doubt(
-                f"what the columns {shown} of {form[0].origin} hold is not known: one may say which rows count, "
-                "or that positions differ in what they are",
-                ("none matters", f"{len(rows):,} rows", f"in {READING}: leave them in ignored"),
+                f"what the columns {some(shown)} of {form[0].origin} hold is not known: one may say which rows "
+                "count, or that positions differ in what they are",
+                ("none matters", f"{len(rows):,} rows", f"in {READING}: add them to ignored"),
                 ("one says which rows count", "fewer rows", f'in {READING}: [fixations] NAME = ["VALUE"]'),
             )
         ]
@@ -180,7 +222,10 @@ class Filters:
         others = [value for value in counts if re.fullmatch(OTHER_EVENT, folded(value))]
         unknown = [value for value in counts if value not in fixations and value not in others]
         is_named = named.get("event", "").lower() == name.lower()
-        if not counts or (len(counts) < 2 and not others and not is_named):
+        if len(fixations) == len(counts):  # another value is asked about, once it occurs
+            self.fixations |= {name: fixations} if fixations else {}
+            return
+        if len(counts) < 2 and not others and not is_named:
             return
         words = set(map(folded, counts))
         if words <= EYES[0] | EYES[1]:
@@ -218,6 +263,7 @@ class Filters:
         if role == "eye":
             if len(counts) > 1:
                 self._add_eyes(name, role, rows, doubts)
+            self.fixations |= {name: list(counts)} if len(counts) == 1 else {}
             return
         if role == "fixation" and not (set(map(str.lower, counts)) <= {*TRUE, *FALSE} and plain(name)[0] == role):
             negative = [value for value in counts if re.match(r"-\d", value)]
@@ -229,6 +275,7 @@ class Filters:
         fixations = [value for value in counts if value.lower() in kept]
         others = [value for value in counts if value not in fixations]
         if not others:
+            self.fixations |= {name: fixations} if fixations else {}
             return
         is_flag = set(map(str.lower, counts)) <= {*TRUE, *FALSE}
         n_lost = sum(counts[value] for value in others)
@@ -265,12 +312,40 @@ class Filters:
         self.others[name] = list(counts)[1:]
 
 
+def _doubt_places(source: Source, n_rows: int) -> Iterator[AmbiguousReadingsError]:
+    """Doubt what positions mean if the names of their columns say something unusual. Example: `y_from_bottom`."""
+    unknown = [source.names[role] for role in "xy" if not is_usual_place(role, source.names[role])]
+    if unknown and not source.columns.mapped:
+        shown = some([repr(name) for name in unknown])
+        yield doubt(
+            f"the names of the columns {shown} of {source.origin} say that positions are something else than "
+            "pixels of the image from its upper left corner",
+            ("they are x and y as usual", f"{n_rows:,} rows", f"in {READING}: nothing else"),
+            ("they are something else", "no row", "convert them, or name other columns with `columns`"),
+        )
+
+
+def _is_word(value: str) -> bool:
+    """Whether a value is a word or a flag, and no date, number or name that differs between sessions.
+
+    Examples: `right`, `eye tracker` and 1, but not 3, `2026-11-28` and `run2`.
+    """
+    return value.lower() in {*TRUE, *FALSE} or re.fullmatch(r"[^\W\d_]+([ _-][^\W\d_]+)*", value) is not None
+
+
+def _may_count(rows: pl.DataFrame, column: str, name: str) -> bool:
+    """Whether a column may say which rows count: by its name, or because the rows of an image differ in it."""
+    differs = rows.group_by("image").agg(pl.col(column).n_unique())[column] > 1
+    return bool(differs.any()) or bool({*plain(name)[0].split()} & COUNTING)
+
+
 def _counts(rows: pl.DataFrame, column: str) -> bool:
-    """Whether a column numbers the rows of a person and an image: none has the value of another."""
-    groups = rows.group_by("image", "owner", *({"observer", "trial"} & {*rows.columns})).agg(
-        pl.len(), pl.col(column).n_unique().alias("values")
+    """Whether a column numbers the rows of a person and an image: its values are whole, and rise."""
+    numbers = pl.col(column).cast(pl.Float64, strict=False)
+    groups = rows.group_by("image", "owner", *({"observer", "trial"} & {*rows.columns}), maintain_order=True).agg(
+        is_count=((numbers.diff() > 0).all() & (numbers % 1 == 0).all() & numbers.is_not_null().all())
     )
-    return share(groups["values"] == groups["len"]) > 1 - OFTEN
+    return share(groups["is_count"]) > 1 - OFTEN
 
 
 def _about_values(question: str, name: str, counts: Mapping[str, int], n_rows: int) -> AmbiguousReadingsError:
@@ -282,7 +357,7 @@ def _about_values(question: str, name: str, counts: Mapping[str, int], n_rows: i
             (f"only rows with {value!r} count", f"{n:,} of {n_rows:,} rows", line(name, [value], counts))
             for value, n in values
         ),
-        ("all rows count, and mean the same", f"{n_rows:,} rows", f"in {READING}: leave {name} in ignored"),
+        ("all rows count, and mean the same", f"{n_rows:,} rows", f"in {READING}: add {name} to ignored"),
     )
 
 
@@ -323,27 +398,34 @@ def _varies(rows: pl.DataFrame, column: str) -> bool:
 # === Rows that were read ===
 
 
-def doubts_of_rows(rows: pl.DataFrame, reading: Reading, origin: str) -> list[AmbiguousReadingsError]:
+def doubts_of_rows(rows: pl.DataFrame, reading: Reading, tables: Sequence[str]) -> list[AmbiguousReadingsError]:
     """The doubts about rows that were read by a reading, without those that it confirms.
 
     Args:
         rows: Rows of fixations, each once.
         reading: What they were read by.
-        origin: Name of the tables in messages.
+        tables: Names of the tables.
     """
     if rows.is_empty():
         return []
+    origin = some(tables)
     unused = some([repr(name[:40]) for name in reading.ignored]) or "none"
     found = {
         "units": doubt_units(rows),
-        "frequent": doubt_frequent(rows),
+        "frequent": doubt_frequent(rows, reading),
         # Rows of events, and samples with one number that have become one row, are no samples.
-        "samples": [] if reading.fixations or reading.repeated else doubt_samples(rows, origin),
+        "samples": [] if _has_events(reading) or reading.repeated else doubt_samples(rows, origin),
         "durations": doubt_durations(rows),
         "twins": doubt_twins(rows, unused),
         "people": doubt_people(rows, unused) if reading.columns.get("observer", FILE) != FILE else [],
+        "names": doubt_names(rows, reading, tables),
     }
     return [each for name, doubts in found.items() if name not in reading.confirmed for each in doubts]
+
+
+def _has_events(reading: Reading) -> bool:
+    """Whether a reading tells fixations from other events, and not by flags alone."""
+    return any(not {*map(str.lower, values)} <= {*TRUE, *FALSE} for values in reading.fixations.values())
 
 
 def confirming(name: str) -> str:
@@ -351,57 +433,91 @@ def confirming(name: str) -> str:
     return f"in {READING}: confirmed = {written([name])}"
 
 
-def doubt_durations(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
-    """Doubt that rows are fixations if they took no time. Programs write 0 or -1 for what is none."""
-    is_none = rows["duration"] <= 0
-    n_none = int(is_none.sum())
-    if share(is_none) <= RARE:
+def doubt_names(rows: pl.DataFrame, reading: Reading, tables: Sequence[str]) -> list[AmbiguousReadingsError]:
+    """Doubt that rows are fixations if tables are named for something else, or have a column of saccades alone.
+
+    Examples: `saccades.csv`, and a table with the column `peak_velocity` and no column of events.
+    """
+    odd = [name for name in tables if re.search(OTHER_TABLE, folded(name)) and "fix" not in folded(name)]
+    peaks = [name for name in reading.ignored if plain(name)[0] == PEAK and not reading.fixations]
+    if not odd and not peaks:
         return []
+    what = f"by the name of {some(odd)}" if odd else f"by the column {peaks[0]!r} of {some(tables)}"
     return [
         doubt(
-            f"{n_none:,} of {len(rows):,} rows have a duration of 0 or less",
-            ("they are no fixations", f"{n_none:,} rows", "remove them"),
-            ("they are fixations", f"{len(rows):,} rows", confirming("durations")),
+            f"rows may be something else than fixations, {what}",
+            ("they are no fixations", f"{len(rows):,} rows", "remove the tables"),
+            ("they are fixations", f"{len(rows):,} rows", confirming("names")),
         )
     ]
 
 
-def doubt_units(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
-    """Doubt that all tables and people have one unit, if the positions of one are much smaller or larger.
+def doubt_durations(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
+    """Doubt that rows are fixations on the image if they took no time, or began before it was shown.
 
-    Example: the person P02 has positions from 0 to 1 among others with pixels.
+    Programs write 0, -1 or nothing as the duration of what is no fixation.
     """
-    extent = pl.max_horizontal(pl.col("x").abs(), pl.col("y").abs())
-    usual = float(np.quantile(rows.select(extent).to_series().to_numpy(), 1 - OFTEN))
-    is_small = rows.select(extent * OTHER_UNIT < usual).to_series()
-    is_centered = share((rows["x"] < 0) | (rows["y"] < 0)) > OFTEN  # then many are near 0
-    if not is_centered and len(rows) >= ENOUGH and share(is_small) > OFTEN:
-        n_small = int(is_small.sum())
-        return [
-            doubt(
-                f"{n_small:,} of {len(rows):,} positions are below {usual / OTHER_UNIT:.3g}, and others go up to "
-                f"{usual:.3g}",
-                ("they are in another unit", f"{n_small:,} rows", "convert them, and prepare again"),
-                ("all are in one unit", f"{len(rows):,} rows", confirming("units")),
-            )
-        ]
-    for column, what in (("owner", "the table"), ("observer", "the person"), ("image", "image number")):
-        size = pl.max_horizontal(pl.col("x").abs().quantile(1 - OFTEN), pl.col("y").abs().quantile(1 - OFTEN))
-        groups = rows.drop_nulls(column).group_by(pl.col(column).cast(pl.String)).agg(pl.len(), size=size)
-        groups = groups.filter(pl.col("len") >= FEWEST_ALIKE).sort(column)
-        usual = float(np.median(groups["size"].to_numpy())) if len(groups) > 1 else 0.0
-        odd = groups.filter((pl.col("size") * OTHER_UNIT < usual) | (pl.col("size") > OTHER_UNIT * usual))
-        if usual and len(odd):
-            names, n_rows = some(odd[column].to_list()), int(odd["len"].sum())
-            largest = float(odd["size"][0])
+    has_none = rows["duration"].is_null() & (rows["duration"].count() > OFTEN * len(rows))
+    for is_odd, what, most in (
+        (rows["duration"] <= 0, "have a duration of 0 or less", RARE),
+        (has_none, "have no duration, and others have", OFTEN),
+        (rows["time"] < 0, "have a time below 0", RARE),
+    ):
+        n_odd = int(is_odd.sum())
+        if n_odd > most * len(rows):
             return [
                 doubt(
-                    f"positions of {what} {names} go up to {largest:.3g}, and those of most others to {usual:.3g}",
-                    ("they are in another unit", f"{n_rows:,} rows", "convert them, and prepare again"),
-                    ("all are in one unit", f"{len(rows):,} rows", confirming("units")),
+                    f"{n_odd:,} of {len(rows):,} rows {what}",
+                    ("they are no fixations on the image", f"{n_odd:,} rows", "remove them"),
+                    ("they are fixations on it", f"{len(rows):,} rows", confirming("durations")),
                 )
             ]
     return []
+
+
+def doubt_units(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
+    """Doubt that all positions have one unit, if some are much smaller or larger than others.
+
+    Examples:
+        - A tenth of all positions are below 1, and others go up to 800.
+        - The person P02 has x from 0 to 1, among others with pixels.
+        - All fixations of P02 on one image are below 1.
+    """
+    is_centered = share((rows["x"] < 0) | (rows["y"] < 0)) > OFTEN  # then many are near 0
+    extent = rows.select(pl.max_horizontal(pl.col("x").abs(), pl.col("y").abs())).to_series()
+    usual = float(np.quantile(extent.to_numpy(), 1 - OFTEN))
+    n_small = int((extent * OTHER_UNIT < usual).sum())
+    if not is_centered and len(rows) >= ENOUGH and n_small > OFTEN * len(rows):
+        what = f"{n_small:,} of {len(rows):,} positions are below {usual / OTHER_UNIT:.3g}"
+        return [_other_unit(what, n_small, usual, len(rows))]
+    for axis in "xy":
+        sizes = rows.select("owner", "observer", "image", size=pl.col(axis).abs())
+        for columns, what in ((["owner"], "the table"), (["observer"], "the person"), (["image"], "image number")):
+            named = [pl.col(name).cast(pl.String) for name in columns]
+            groups = sizes.drop_nulls(columns).group_by(named).agg(pl.len(), pl.col("size").quantile(1 - OFTEN))
+            groups = groups.filter(pl.col("len") >= FEWEST_ALIKE).sort(columns)
+            middle = float(np.median(groups["size"].to_numpy())) if len(groups) > 1 else 0.0
+            odd = groups.filter((pl.col("size") * OTHER_UNIT < middle) | (pl.col("size") > OTHER_UNIT * middle))
+            if middle and len(odd):
+                largest = float(odd["size"][0])
+                text = f"{axis} of {what} {some(odd[columns[0]].to_list())} goes up to {largest:.3g}"
+                return [_other_unit(text, int(odd["len"].sum()), middle, len(rows))]
+    on_image = rows.drop_nulls("observer").group_by("image", "observer")
+    trials = on_image.agg(pl.len(), low=pl.min_horizontal("x", "y").min(), high=pl.max_horizontal("x", "y").max())
+    odd = trials.filter((pl.col("len") > 2) & (pl.col("low") >= 0) & (pl.col("high") <= 1))
+    if len(odd) and usual > OTHER_UNIT:
+        people = some(odd["observer"].cast(pl.String).unique().sort().to_list())
+        text = f"all positions of {people} on {len(odd):,} images are 0 to 1"
+        return [_other_unit(text, int(odd["len"].sum()), usual, len(rows))]
+    return []
+
+
+def _other_unit(what: str, n_odd: int, usual: float, n_rows: int) -> AmbiguousReadingsError:
+    return doubt(
+        f"{what}, and others go up to {usual:.3g}",
+        ("they are in another unit", f"{n_odd:,} rows", "convert them, and prepare again"),
+        ("all are in one unit", f"{n_rows:,} rows", confirming("units")),
+    )
 
 
 def doubt_samples(rows: pl.DataFrame, origin: str) -> list[AmbiguousReadingsError]:
@@ -453,38 +569,67 @@ def _no_fixations(question: str, rows: pl.DataFrame) -> AmbiguousReadingsError:
     )
 
 
-def doubt_frequent(rows: pl.DataFrame) -> list[AmbiguousReadingsError]:
-    """Doubt that a frequent exact position on several images is where people looked, if others hardly repeat.
+def doubt_frequent(rows: pl.DataFrame, reading: Reading) -> list[AmbiguousReadingsError]:
+    """Doubt that frequent exact positions are where people looked, if others hardly repeat.
 
-    Example: (960, 540) in 5% of the rows.
+    Examples:
+        - (960, 540) in 5% of the rows.
+        - x is 0, or the largest one, in 5% of the rows.
+        - Some rows have the position of the row before.
+        - y rises and falls with x.
     """
-    for axis, value in (("x", 0), ("y", 0), ("x", -1), ("y", -1)):
-        n = int((rows[axis] == value).sum())
-        if n >= FEWEST_ALIKE and n > OFTEN * len(rows):
-            return [
-                doubt(
-                    f"{n:,} of {len(rows):,} fixations are exactly at {axis} {value}",
-                    ("the gaze was lost there", f"{n:,} rows", "remove them"),
-                    ("people looked there", f"{n:,} rows", confirming("frequent")),
-                )
-            ]
     spots = rows.select("image", "observer", "owner", "x", "y").unique()
     counts = spots.group_by("x", "y").agg(pl.len(), pl.col("image").n_unique().alias("images")).sort("x", "y")
     usual = float(np.median(counts["len"].to_numpy())) if len(counts) else 0.0
     is_frequent = (pl.col("len") > max(4 * usual, RARE * len(spots))) & (pl.col("images") > 2)
     frequent, others = counts.filter(is_frequent), counts.filter(~is_frequent)
-    if not len(frequent) or others["len"].sum() > 2 * len(others):
-        return []
-    found = [[x, y] for x, y, *_ in frequent.rows()]
-    text = " and ".join(f"x {x:g}, y {y:g}" for x, y in found)
-    n_rows = int(frequent["len"].sum())
-    return [
-        doubt(
-            f"{n_rows:,} fixations are exactly at {text}, and others hardly repeat",
-            ("the gaze was lost there", f"{n_rows:,} rows", f"in {READING}: lost = {found}"),
-            ("people looked there", f"{n_rows:,} rows", confirming("frequent")),
-        )
-    ]
+    if len(frequent) and others["len"].sum() <= 2 * len(others):
+        found = [[x, y] for x, y, *_ in frequent.rows()]
+        text = " and ".join(f"x {x:g}, y {y:g}" for x, y in found)
+        n_rows = int(frequent["len"].sum())
+        return [
+            doubt(
+                f"{n_rows:,} fixations are exactly at {text}, and others hardly repeat",
+                ("the gaze was lost there", f"{n_rows:,} rows", f"in {READING}: lost = {found}"),
+                ("people looked there", f"{n_rows:,} rows", confirming("frequent")),
+            )
+        ]
+    for axis in "xy":
+        counts = rows[axis].value_counts().sort(axis)
+        usual = float(np.median(counts["count"].to_numpy())) if len(counts) > 1 else 0.0
+        for value in (0.0, -1.0, float(counts[axis][0]), float(counts[axis][-1])):
+            n = int((rows[axis] == value).sum())
+            least = FEWEST_ALIKE if value in (0, -1) else ENOUGH
+            if n < least or n <= max(4 * usual, SEVERAL * len(rows)):
+                continue
+            return [
+                doubt(
+                    f"{n:,} of {len(rows):,} fixations are exactly at {axis} {value:g}",
+                    ("the gaze was lost there", f"{n:,} rows", "remove them"),
+                    ("people looked there", f"{n:,} rows", confirming("frequent")),
+                )
+            ]
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in ("x", "y", "image", "owner"))
+    n_same = int(rows.select(same.fill_null(value=False)).to_series().sum())
+    if n_same >= FEWEST_ALIKE and n_same > SEVERAL * len(rows) and not reading.repeated:
+        return [
+            doubt(
+                f"{n_same:,} of {len(rows):,} fixations are exactly where the one before is",
+                ("each of them is one fixation, or lost gaze", f"{n_same:,} rows", "remove the others"),
+                ("people looked there again", f"{n_same:,} rows", confirming("frequent")),
+            )
+        ]
+    x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
+    n_spots = rows.select(pl.struct("x", "y").n_unique()).item()
+    if n_spots >= ENOUGH and x.std() and y.std() and abs(np.corrcoef(x, y)[0, 1]) > TOGETHER:
+        return [
+            doubt(
+                f"x and y of {len(rows):,} fixations rise and fall together",
+                ("one of them is a copy", f"{len(rows):,} rows", "correct the tables"),
+                ("people looked along a line", f"{len(rows):,} rows", confirming("frequent")),
+            )
+        ]
+    return []
 
 
 # === Eyes and people ===
@@ -547,7 +692,9 @@ def doubt_twins(rows: pl.DataFrame, unused: str) -> list[AmbiguousReadingsError]
 
 def doubt_people(rows: pl.DataFrame, unused: str) -> list[AmbiguousReadingsError]:
     """Doubt that a name is one person: numbers or times begin again, or several tables of an image have it."""
-    if begins_again(rows, "observer"):
+    if copied := _copied_people(rows):
+        question = f"observers have the same fixations ({some(copied)})"
+    elif begins_again(rows, "observer"):
         question = (
             "numbers or times of fixations begin again within an observer and an image: several people, or trials"
         )
@@ -571,6 +718,18 @@ def doubt_people(rows: pl.DataFrame, unused: str) -> list[AmbiguousReadingsError
             ("one person looked, and numbers begin again", names, confirming("people")),
         )
     ]
+
+
+def _copied_people(rows: pl.DataFrame) -> list[str]:
+    """The names of people who have nearly all of their exact fixations in common with another one."""
+    keys = rows.drop_nulls("observer").select(
+        pl.col("observer").cast(pl.String), position=pl.struct("image", "x", "y").hash()
+    )
+    keys = keys.unique()
+    shared = keys.filter(pl.col("position").is_duplicated()).group_by("observer").len()
+    counts = keys.group_by("observer").agg(n_all=pl.len()).join(shared, on="observer")
+    odd = counts.filter((pl.col("n_all") >= ENOUGH) & (pl.col("len") > (1 - OFTEN) * pl.col("n_all")))
+    return odd["observer"].sort().to_list()
 
 
 def begins_again(rows: pl.DataFrame, people: str) -> bool:

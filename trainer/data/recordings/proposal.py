@@ -11,7 +11,8 @@ import itertools
 import math
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from trainer.data.recordings import evidence, places
 from trainer.data.recordings.columns import AREA, MEDIA, ROLES, is_usual, plain
+from trainer.data.recordings.contradictions import doubts_of_positions
 from trainer.data.recordings.geometry import Geometry
 from trainer.data.recordings.image_names import ImageNames, folded
 from trainer.data.recordings.image_readings import NUMBER, ImageReading, choose_image, image_readings
@@ -42,10 +44,18 @@ NEARLY_ALL = 0.9
 MIN_ALIKE = 10
 """Fewer fixations of two tables may rise and fall together by chance."""
 
-Sizes = Callable[[Sequence[int]], Points]
-"""From the positions of images to (height, width) of all images, 0 for those that cannot be read."""
-Witness = Callable[[pl.DataFrame, Geometry], Testimony]
-"""What the pictures say about rows of fixations under a geometry."""
+
+class Pictures(Protocol):
+    """The pictures of a source."""
+
+    def sizes(self, indices: Sequence[int]) -> Points:
+        """(n, 2) of (height, width) of all pictures, 0 for those not among `indices` or that cannot be read."""
+
+    def ask(self, rows: pl.DataFrame, geometry: Geometry) -> Testimony:
+        """What the pictures say about rows of fixations under a geometry."""
+
+    def ask_about(self, rows: pl.DataFrame, points: Points) -> Testimony:
+        """What the pictures say about rows of fixations at `points` (n, 2) of (y, x), pixels, which are known."""
 
 
 @dataclasses.dataclass
@@ -74,9 +84,9 @@ def propose(
     names: ImageNames,
     config: FetchConfig,
     needed: bool,
-    sizes_of: Sizes,
-    witness: Witness,
+    pictures: Pictures,
     unpacked: pathlib.Path,
+    confirmed: Sequence[str] = (),
 ) -> Proposal | None:
     """Propose a reading of tables, or None if none has fixations.
 
@@ -85,9 +95,9 @@ def propose(
         names: The images.
         config: The settings, which are the word of a person.
         needed: Whether nothing else tells where people looked.
-        sizes_of: The sizes of images, which are read for it.
-        witness: Asked where nothing else proves what positions mean.
+        pictures: Asked where nothing else proves what positions mean, and whether they contradict what does.
         unpacked: An existing folder, for the tables of archives.
+        confirmed: The checks that a person overrules (see `Reading.confirmed`).
 
     Raises:
         UserError: a table cannot be read, or holds something else than fixations.
@@ -104,6 +114,7 @@ def propose(
     not_read = [*(paths[path] for path in paths if path not in read), *(each.place for each in unread)]
     filters = evidence.Filters.of(form, image, named, config.max_lost_share, doubts)
     reading = _first_reading(form, image, filters, not_read, named)
+    reading = dataclasses.replace(reading, confirmed=confirmed)
     people = {source.names["observer"] for source in form if "observer" in source.names}
     if people and "observer" not in reading.columns and any(_has_values([source], "observer") for source in form):
         question = f"tables name observers in different columns, or not all do ({some(sorted(people))})"
@@ -119,7 +130,10 @@ def propose(
     recorded = read_fixations(members, reading, names, unpacked)
     _doubt_unread(unread, recorded, names, config, doubts)
     reading, notes = _about_rows(reading, recorded, form, config, doubts)
-    return _with_meaning(reading, recorded, form, names, config, sizes_of, witness, doubts, notes)
+    proposal = _with_meaning(reading, recorded, form, names, config, pictures, doubts, notes)
+    ignored = [name for name in proposal.reading.ignored if name not in filters.asked]
+    proposal.reading = dataclasses.replace(proposal.reading, ignored=ignored)  # a person has to name the others
+    return proposal
 
 
 def _first_reading(
@@ -391,7 +405,7 @@ def _about_rows(
         notes.append(f"Tables that are copies of others, left out: {some(dropped)}.")
         rows = rows.filter(~pl.col("owner").cast(pl.String).is_in(dropped))
     reading, said = _with_observers(reading, rows)
-    doubts += evidence.doubts_of_rows(rows, reading, form[0].origin)
+    doubts += evidence.doubts_of_rows(rows, reading, [source.origin for source in form])
     return reading, [*notes, *said]
 
 
@@ -507,8 +521,7 @@ def _with_meaning(
     form: Sequence[Source],
     names: ImageNames,
     config: FetchConfig,
-    sizes_of: Sizes,
-    witness: Witness,
+    pictures: Pictures,
     doubts: list[AmbiguousReadingsError],
     notes: list[str],
 ) -> Proposal:
@@ -516,13 +529,13 @@ def _with_meaning(
     rows = recorded.rows
     for x, y in reading.lost:
         rows = rows.filter(~((pl.col("x") == x) & (pl.col("y") == y)))
-    sizes = sizes_of([image for image in rows["image"].unique().sort().to_list() if image >= 0])
+    sizes = pictures.sizes([image for image in rows["image"].unique().sort().to_list() if image >= 0])
     is_known = pl.Series(sizes[rows["image"].to_numpy()].all(axis=1)) & (rows["image"] >= 0)
     rows = rows.filter(is_known)
     if rows.is_empty():
         return Proposal(reading, doubts, notes)
     rows = rows.gather_every(1 + len(rows) // MOST_EVIDENCE)
-    ask: places.Asked = functools.partial(witness, rows)
+    ask: places.Asked = functools.partial(pictures.ask, rows)
     meaning = places.meaning_of(
         config,
         [source.columns for source in form],
@@ -544,5 +557,10 @@ def _with_meaning(
         image_on_screen=geometry.image_on_screen,
         pixels_per_degree=geometry.pixels_per_degree,
     )
+    points, is_inside = geometry.place(positions_of(rows, sizes))
+    rows = rows.filter(pl.Series(is_inside))
+    if not doubts and len(rows):
+        ask_about = functools.partial(pictures.ask_about, rows, points)
+        doubts += doubts_of_positions(rows, points, sizes, reading, ask_about)
     about = f"Positions were taken as {geometry.text} ({meaning.why})."
     return Proposal(reading, doubts, [about, *notes] if meaning.why else notes)

@@ -29,9 +29,17 @@ ROLES = ("x", "y", "observer", "trial", "time", "duration", "fixation", "split",
 NUMBER, NUMBER_AND_TIME = "number", "number and time"
 """What rows of one fixation share: its number, if they follow one another, or its number and time."""
 
-CHECKS = ("samples", "twins", "people", "frequent", "units", "durations")
-"""Checks of rows that are read: samples of the gaze, rows at one time, people who begin again, a frequent exact
-position, positions in a unit of their own, and durations of 0 or less."""
+CHECKS = (
+    *("names", "samples", "twins", "people", "frequent", "units", "durations"),
+    *("quarter", "observers", "pictures"),
+)
+"""Checks of what is read.
+
+- Of rows: tables with names of something else, samples of the gaze, rows at one time, people who begin again, a
+  frequent exact position, positions in a unit of their own, and durations of 0 or less.
+- Of positions: all in one quarter of the images, people who look where nobody else does, and pictures whose maps
+  agree with another reading.
+"""
 
 Values = Mapping[str, Sequence[str]]
 """Name of a column -> some of its values."""
@@ -122,7 +130,7 @@ class Reading:
 
     @classmethod
     def parse(cls, content: bytes, origin: str) -> "Reading":
-        """Read the content of the file.
+        """Read the content of the file. One that only has `confirmed` has no columns, and an empty `image`.
 
         Raises:
             ContentError: it is no TOML, or has an unknown, missing or wrong entry.
@@ -140,6 +148,8 @@ class Reading:
                 f"{origin} has {name} = {value!r}. Write it as --propose does",
                 ContentError,
             )
+        if found.keys() == {"confirmed"}:
+            return cls({}, "", "pixels", confirmed=found["confirmed"])
         for name in ("columns", "image", "unit"):
             check(
                 name in found,

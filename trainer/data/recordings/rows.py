@@ -37,6 +37,8 @@ COLUMNS = {
 They are null for an empty cell."""
 ENOUGH = 20
 """Fewer fixations may be at one place of all images."""
+MOST_OF_ONE = 0.25
+"""Largest share of the fixations of one person, table or image outside of the images."""
 OTHER_UNIT = 20
 """Positions in one unit do not differ by this factor. Fractions and pixels of 160 or more do."""
 EXPLAINED = 0.9
@@ -148,12 +150,13 @@ def _of_table(
     first = dict(zip("xy", next(iter(pairs.values())), strict=True))
     head = read_head(path, member.origin, first)
     found.tables.append((member.origin, head))
-    place = {folded(name): number for number, name in reversed(list(enumerate(head.header)))}
+    exact = {name: number for number, name in reversed(list(enumerate(head.header)))}
+    place = {folded(name): number for name, number in reversed(exact.items())}
     _check_columns(head, reading, member.origin)
     found.is_mapped |= find_columns(head.header, first).is_mapped
 
     def position(column: str) -> int:
-        number = place.get(folded(column))
+        number = exact.get(column, place.get(folded(column)))
         if number is None:
             raise ContentError(
                 f"{member.origin} has no column {column!r}. Its columns are {shown_columns(head.header)}. Correct "
@@ -204,7 +207,7 @@ def _check_columns(head: Head, reading: Reading, origin: str) -> None:
         *(each for pair in reading.positions.values() for each in pair),
     ]
     used_names, ignored = {folded(name) for name in used}, {folded(name) for name in reading.ignored}
-    counts = collections.Counter(folded(name) for name in head.header if name)
+    counts = collections.Counter(name for name in head.header if name)
     for name in head.header:
         check(
             not name or folded(name) in used_names | ignored,
@@ -213,8 +216,8 @@ def _check_columns(head: Head, reading: Reading, origin: str) -> None:
             ContentError,
         )
         check(
-            counts[folded(name)] < 2 or folded(name) not in used_names,
-            f"{origin} has {counts[folded(name)]} columns named {name!r}. Give each a name of its own",
+            counts[name] < 2 or folded(name) not in used_names,
+            f"{origin} has {counts[name]} columns named {name!r}. Give each a name of its own",
             ContentError,
         )
 
@@ -225,7 +228,8 @@ def _fixations_only(rows: pl.DataFrame, reading: Reading, origin: str, found: Re
         wanted, others = reading.fixations.get(name), reading.others.get(name, ())
         values = pl.col(f"#{name}").cast(pl.String)
         if wanted is not None:
-            unknown = rows.filter(values.is_not_null() & ~values.is_in([*wanted, *others]))
+            is_unknown = values.is_not_null() & ~values.is_in([*wanted, *others])
+            unknown = rows.filter(is_unknown & pl.col("x").is_finite() & pl.col("y").is_finite())
             if len(unknown):
                 raise ContentError(
                     f"{origin} has {unknown[f'#{name}'][0]!r} in its column {name!r} ({len(unknown):,} rows), and "
@@ -357,6 +361,7 @@ def placed(
             f"is {x.min():.4g} to {x.max():.4g}, y is {y.min():.4g} to {y.max():.4g}, the "
             f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width). {remedy}"
         )
+    _check_groups(rows.with_columns(is_outside=~pl.Series(is_inside)), geometry, max(MOST_OF_ONE, most_outside))
     y, x = geometry.shares(positions)
     spans = [float(np.ptp(np.quantile(side, (0.05, 0.95)))) for side in (y, x)]
     check(
@@ -369,6 +374,29 @@ def placed(
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
     left_out[f"of {len(rows):,} outside of their images ({percent})"] += n_outside
     return rows.filter(pl.Series(is_inside)), points
+
+
+def _check_groups(rows: pl.DataFrame, geometry: Geometry, most: float) -> None:
+    """Check that no table, person or image has a larger share than `most` outside of the images.
+
+    Example: one person sat at another screen. Images on a screen may have much beside them.
+    """
+    columns = ["owner", "observer", *([] if geometry.is_set else ["image"])]
+    for column in columns:
+        groups = (
+            rows.drop_nulls(column)
+            .group_by(pl.col(column).cast(pl.String))
+            .agg(n=pl.len(), n_outside=pl.col("is_outside").sum())
+        )
+        odd = groups.filter((pl.col("n") >= ENOUGH) & (pl.col("n_outside") > most * pl.col("n"))).sort(column)
+        if not len(odd):
+            continue
+        name, n, n_outside = odd.row(0)
+        what = f"image number {name}" if column == "image" else name
+        raise ContentError(
+            f"{n_outside:,} of {n:,} fixations of {what} are outside of the images, and few of others are. "
+            "Correct the positions, which may be from another screen or in another unit, or raise max_lost_share"
+        )
 
 
 def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:

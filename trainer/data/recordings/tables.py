@@ -460,6 +460,7 @@ def _typed(cells: pl.DataFrame, origin: str, head: Head, columns: Mapping[str, i
             continue
         numbers = _numbers(texts, head.decimal).fill_nan(None)
         if column.name in ("x", "y"):
+            _check_thousands(texts, head, f"{origin} has {{}} in its column {head.header[columns[column.name]]!r}")
             wrong = texts.filter(numbers.is_null() & ~texts.is_in(MISSING))
             if len(wrong):
                 raise ContentError(
@@ -468,6 +469,24 @@ def _typed(cells: pl.DataFrame, origin: str, head: Head, columns: Mapping[str, i
                 )
         typed.append(numbers)
     return pl.DataFrame(typed)
+
+
+def _check_thousands(texts: pl.Series, head: Head, has: str) -> None:
+    """Raise `ContentError` if a point may separate thousands: all numbers with one have three digits after it.
+
+    Example: 1.024 beside 812, but not beside 3.5.
+    """
+    if head.decimal == ",":
+        return
+    pointed = texts.filter(texts.str.contains(".", literal=True))
+    if len(pointed) and pointed.str.contains(r"^[-+]?[1-9]\d{0,2}\.\d{3}$").all() and len(pointed) < len(texts):
+        is_whole = texts.str.contains(r"^\d{3,}$")
+        if is_whole.any():
+            both = f"{pointed[0]!r} and {texts.filter(is_whole)[0]!r}"
+            raise ContentError(
+                f"{has.format(both)}, so that the point may separate thousands. Write numbers without it, or all "
+                "with decimals"
+            )
 
 
 def _numbers(texts: pl.Series, decimal: str) -> pl.Series:

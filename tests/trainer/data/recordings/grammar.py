@@ -29,11 +29,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.patches import replace
 from tests.trainer.data.recordings.known_exports import EXPORTS, Table, Text
 from tests.trainer.data.recordings.recorded import understand
 from tests.trainer.data.recordings.study import NAMES, NUMBERED, SIZES, Draw, Fixation, Study, draw_study
-from trainer import witness
 from trainer.data import propose_reading
+from trainer.data.recordings import pictures
 from trainer.data.recordings.questions import AmbiguousReadingsError
 from trainer.data.recordings.reading import READING
 from trainer.data.settings import FetchConfig
@@ -649,11 +650,12 @@ def _shifted(table: Table, x_name: str) -> Table:
 
 
 def without_maps(patch: pytest.MonkeyPatch) -> None:
-    """Let the witness of recordings have too few pictures, as long as the patch holds.
+    """Let the pictures of recordings say nothing, as long as the patch holds.
 
     The maps of grey blocks prove nothing: they take a second for each picture, and their judgement some more.
     """
-    patch.setattr(witness, "FEWEST", 1_000_000)
+    for name in ("MOST_ASKED", "ENOUGH_ASKED"):
+        replace(patch, pictures, name, 0)
 
 
 def judge(case: Case, folder: pathlib.Path, is_whole: bool = False) -> Judgement:

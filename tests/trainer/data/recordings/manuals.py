@@ -29,8 +29,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars
+import pytest
 from PIL import Image, ImageDraw
 from scipy import io as io_matlab, ndimage, optimize, spatial
+
+from tests.trainer.data.recordings.grammar import without_maps
 
 TOLERANCE = 1.5
 """Largest distance of a prepared fixation from the true one, pixels of the picture."""
@@ -3693,8 +3696,10 @@ def main():
 
 
 def run_one(arguments):
-    """`run` for a pool."""
-    return run(*arguments)
+    """`run` for a pool. Nobody looked at the pictures, so they are not asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_maps(patch)
+        return run(*arguments)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from tests.refusals import refused
-from tests.trainer.data.recordings.grammar import without_maps
 from trainer.__main__ import main
 from trainer.data import fetch, prepared_data, tfrecords
 from trainer.data.recordings.questions import AmbiguousReadingsError
@@ -142,7 +141,11 @@ ANSWERED: dict[str, tuple[Any, int, dict[str, Any]]] = {
             "others": {},
         },
     ),
-    "normalised_minus1_to_1_small": (288, 4, {"unit": "center-norm", "upwards": True}),
+    "normalised_minus1_to_1_small": (
+        288,
+        4,
+        {"unit": "center-norm", "upwards": True, "confirmed": ["quarter"]},  # all are at the upper right
+    ),
     "percent_plain_xy": ("same", 4, {"unit": "percent"}),
     "pillarbox_native": (288, 4, {"screen": "480x854"}),
     "psychopy_height_right_top": (288, 4, {"unit": "center-height", "upwards": True}),
@@ -157,11 +160,6 @@ BY_WORD: dict[str, Any] = {case: settings for case, (*_, settings) in {**SAME, *
 def path_of(case):
     (path,) = CASES.rglob(f"{case}.zip")
     return path
-
-
-@pytest.fixture(autouse=True)
-def silent_witness(monkeypatch):
-    without_maps(monkeypatch)
 
 
 def fetched(source, output, settings):

@@ -69,7 +69,9 @@ def test_an_odd_image_in_the_middle_of_a_screen_begins_at_half_a_pixel(tmp_path)
     write_images(tmp_path / "set", ("a.png", "b.png"), size=(49, 64))
     write_table(
         tmp_path / "set" / "t.csv",
-        rows("image,x,y", "a,60,25.4", "a,60,25.5", "a,60,74.4", "a,60,74.5", "b,60,50"),
+        rows(
+            "image,x,y", "a,60,25.4", "a,60,25.5", "a,60,74.4", "a,60,74.5", *(f"b,60,{y}" for y in range(40, 49))
+        ),
     )
     gaze = gaze_of(tmp_path / "set", (49, 64), coordinates="pixels", screen_size="100x120")
     assert gaze["a.png"] == ([[0, 32], [48, 32]], None)
@@ -92,16 +94,16 @@ def test_images_of_every_suffix_are_named_by_a_table(tmp_path):
 
 def test_exchanged_columns_are_named_if_they_explain_the_rows_outside(tmp_path):
     write_images(tmp_path / "set")
-    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{n},{50 + n % 14}" for n in range(20)))  # y to 63 of 48
+    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{n},{50 + n % 14}" for n in range(40)))  # y to 63 of 48
     write_table(tmp_path / "set" / "t.csv", text)
     hint = "0 would be outside if x and y were exchanged. If they are, exchange the columns with `columns`, as "
-    with refused(ContentError, "20 of 20", f"{hint}x=NAME,y=NAME"):
+    with refused(ContentError, "40 of 40", f"{hint}x=NAME,y=NAME"):
         understand(tmp_path / "set", coordinates="pixels")
     notes = understand(tmp_path / "set", columns="x=y,y=x", coordinates="pixels")[2]
     assert not any("outside" in note for note in notes)
-    outside = rows("a,200,200", "b,210,200", "c,220,200")  # in either order
+    outside = rows(*(f"{each},{200 + n},200" for n, each in enumerate("aabbcc")))  # in either order
     write_table(tmp_path / "set" / "t.csv", text + outside)
-    with refused(ContentError, "23 of 23", "coordinates") as error:
+    with refused(ContentError, "46 of 46", "coordinates") as error:
         understand(tmp_path / "set", coordinates="pixels")
     assert "exchanged" not in str(error.value)
 
@@ -226,9 +228,9 @@ def test_a_row_without_an_observer_is_left_out(tmp_path):
 
 @pytest.mark.parametrize("name", ["{} [1].csv", "{}?.csv", "[{}].csv"])
 def test_tables_that_are_left_out_may_have_any_name(name, tmp_path):
-    write_images(tmp_path / "set")
-    write_table(tmp_path / "set" / "fix.csv", plain_rows())
-    write_table(tmp_path / "set" / name.format("copy"), plain_rows())
+    write_images(tmp_path / "set", ("a.png", "b.png", "c.png"))
+    write_table(tmp_path / "set" / "fix.csv", plain_rows("abc"))
+    write_table(tmp_path / "set" / name.format("copy"), plain_rows("abc"))
     write_table(tmp_path / "set" / name.format("notes"), rows("image,kind", "a.png,web", "b.png,text"))
     gaze = gaze_of(tmp_path / "set", coordinates="pixels")
     assert gaze["a.png"] == ([[5, 10], [6, 20], [7, 30]], None)
@@ -289,7 +291,7 @@ def test_names_alone_split(split, recorded):
 def write_growing(folder, *paths, header="image,x,y", cell=""):
     """Images at these paths, and a table of a fixation of each."""
     write_images(folder, paths)
-    lines = [f"{path},{20 + n % 40},{20 + n // 40}{cell and ',' + cell(path)}" for n, path in enumerate(paths)]
+    lines = [f"{path},{n % 63},{7 * n % 47}{cell and ',' + cell(path)}" for n, path in enumerate(paths)]
     write_table(folder / "t.csv", rows(header, *lines))
     return folder
 

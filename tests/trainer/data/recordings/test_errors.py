@@ -124,8 +124,8 @@ def test_positions_outside(x, y, settings, named, refused):
 
 
 def test_positions_in_another_unit_than_the_one_that_is_said(refused):
-    lines = [f"{'abcde'[n % 5]},{n / 40},{1 - n / 50}" for n in range(40)]
-    refused(rows("image,x,y", *lines), 40, "coordinates", coordinates="pixels")
+    lines = [f"{'ab'[n % 2]},{(n + 1) / 41},{(7 * n % 40 + 1) / 41}" for n in range(40)]
+    refused(rows("image,x,y", *lines), 40, "coordinates", coordinates="pixels", max_lost_share=0.9)
 
 
 def test_no_fixation_that_can_be_used_although_any_share_may_be_lost(refused):
@@ -191,7 +191,7 @@ def test_splits_that_are_not_told(refused):
 
 def test_numbers_that_begin_at_another_one_than_those_of_images(tmp_path):
     write_images(tmp_path / "pictures", [f"{number}.png" for number in range(1, 13)])
-    lines = [f"{number},{10 * n},{number + n}" for number in range(12) for n in (1, 2, 3)]
+    lines = [f"{number},{10 * n},{3 * number + n}" for number in range(12) for n in (1, 2, 3)]
     write_table(tmp_path / "fix.csv", rows("image,x,y", *lines))
     with refusals.refused(ContentError, "'0'", "12.png"):
         understand(tmp_path, coordinates="pixels")

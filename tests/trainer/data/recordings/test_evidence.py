@@ -10,8 +10,10 @@ import pytest
 
 from tests.refusals import refused
 from tests.trainer.data.recordings.recorded import rows, understand, write_images, write_table
+from trainer.data import propose_reading
 from trainer.data.recordings.questions import AmbiguousReadingsError
-from trainer.errors import AmbiguousError
+from trainer.data.settings import FetchConfig
+from trainer.errors import AmbiguousError, ContentError
 
 SIZE = (240, 320)
 IMAGES = tuple("abcdef")
@@ -323,7 +325,170 @@ def test_one_person_in_another_unit_is_asked(size, tmp_path):
         assert any('confirmed = ["units"]' in line for line in doubted(folder, N_ALL // len(PEOPLE), N_ALL))
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_one_axis_of_a_person_in_another_unit_is_asked(axis, tmp_path):
+    lines = []
+    for person, image, _, *xy, _, _ in fixations():
+        xy[axis] = round(xy[axis] / 320, 3) if person == "P2" else xy[axis]
+        lines.append(plain(person, image, *xy))
+    assert 'confirmed = ["units"]' in doubted(study(tmp_path / "set", "", lines), "P2", N_ALL // 4)[-1]
+
+
+def test_fractions_of_a_person_on_one_image_are_asked(tmp_path):
+    lines = [
+        plain(person, image, *((x / 320, y / 240) if (person, image) == ("P2", "c") else (x, y)))
+        for person, image, _, x, y, *_ in fixations()
+    ]
+    assert 'confirmed = ["units"]' in doubted(study(tmp_path / "set", "", lines), "P2", N_FIXATIONS)[-1]
+
+
+# === Columns ===
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_asked"),
+    [
+        ("unit", "mm", True),
+        ("unit", "px", False),
+        ("origin", "bottom-left", True),
+        ("origin", "top-left", False),
+        ("screenWidth", "1920", True),
+        ("y_direction", "up", True),
+        ("lab", "cm", True),
+        ("lab", "Graz", False),
+    ],
+)
+def test_a_column_about_positions_is_asked(name, value, is_asked, tmp_path):
+    lines = [plain(person, image, x, y, value) for person, image, _, x, y, *_ in fixations()]
+    folder = study(tmp_path / "set", name, lines)
+    if is_asked:
+        assert "ignored" in doubted(folder, repr(name), value)[0]
+    else:
+        assert counted(folder)[0] == N_ALL
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "is_asked"),
+    [
+        *(
+            ("x_mm", "y_mm", True),
+            ("gx", "y_from_bottom", True),
+            ("screen_x", "screen_y", True),
+            ("row", "col", True),
+        ),
+        *(("gx", "gy", False), ("fix_x", "fix_y", False), ("col", "row", False)),
+    ],
+)
+def test_names_of_positions_that_say_something_unusual_are_asked(x, y, is_asked, tmp_path):
+    folder = study(tmp_path / "set", "", [plain(p, image, a, b) for p, image, _, a, b, *_ in fixations()])
+    table = folder / "fixations.csv"
+    table.write_text(table.read_text().replace(",x,y", f",{x},{y}", 1))
+    settings = {"columns": f"x={x},y={y}"}
+    if is_asked:
+        doubted(folder, y, **settings)
+    else:
+        assert counted(folder, **settings)[0] == N_ALL
+
+
+def test_images_that_are_excluded_are_asked_about(tmp_path):
+    lines = [plain(person, image, x, y, int(image < "c")) for person, image, _, x, y, *_ in fixations()]
+    doubted(study(tmp_path / "set", "excluded", lines), "'excluded'")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("fixation", "saccade"), ("R", "L"), ("eyetracker", "mouse"), ("1", "0")]
+)
+def test_a_column_of_one_word_is_read_by_this_word(first, second, tmp_path):
+    """Next week another word is a question, although the column said nothing in the week of the reading."""
+    lines = [plain(person, image, x, y, first) for person, image, _, x, y, *_ in fixations()]
+    folder = study(tmp_path / "set", "device", lines)
+    reading = propose_reading(FetchConfig("custom", str(folder), coordinates="pixels")).reading
+    (folder / "reading.toml").write_text(reading.text)
+    assert (
+        sum(len(item.fixations.read(SIZE).points) for each in understand(folder)[0].values() for item in each)
+        == N_ALL
+    )
+    write_table(
+        folder / "week2.csv", rows("subject,image,x,y,device", *(plain("P9", "a", 9, y, second) for y in range(9)))
+    )
+    with refused(ContentError, repr(second), "'device'"):
+        understand(folder)
+
+
 # === Tables ===
+
+
+@pytest.mark.parametrize("name", ["saccades.csv", "raw/mouse_S01.csv", "gaze samples.csv"])
+def test_tables_named_for_something_else_are_asked(name, tmp_path):
+    lines = [plain(person, image, x, y) for person, image, _, x, y, *_ in fixations()]
+    doubted(study(tmp_path / "set", "", lines, name), name)
+    counted(study(tmp_path / "other", "", lines, f"fixations of {name.rpartition('/')[2]}"))
+
+
+def test_a_table_of_saccades_is_asked(tmp_path):
+    lines = [plain(person, image, x, y, 3.5, 200 + x) for person, image, _, x, y, *_ in fixations()]
+    doubted(study(tmp_path / "set", "amplitude,peak_velocity", lines, "events.csv"), "'peak_velocity'")
+
+
+@pytest.mark.parametrize("others", [["812", "640"], ["1.5"], []])
+def test_points_that_may_separate_thousands_are_refused(others, tmp_path):
+    lines = [plain(person, image, x, y) for person, image, _, x, y, *_ in fixations()]
+    lines += [plain("P1", "a", each, 20) for each in ["1.024", "1.118", *others]]
+    folder = study(tmp_path / "set", "", lines)
+    if "1.5" in others:
+        counted(folder)
+    else:
+        with refused(ContentError, "'1.024'"):
+            counted(folder)
+
+
+def test_names_that_differ_by_case_are_two_columns(tmp_path):
+    lines = [
+        plain(person, image, x, y, index, 7) for index, (person, image, _, x, y, *_) in enumerate(fixations())
+    ]
+    assert counted(study(tmp_path / "set", "TRIAL_INDEX,trial_index", lines))[0] == N_ALL
+
+
+# === Copies ===
+
+
+def test_people_with_the_same_fixations_are_asked(tmp_path):
+    lines = [plain(person, image, x, y) for person, image, _, x, y, *_ in fixations()]
+    lines += [line.replace("P2", "P5", 1) for line in lines if line.startswith("P2")]
+    doubted(study(tmp_path / "set", "", lines), "P2", "P5")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, y, before: before if y % 5 == 0 else (x, y),
+        lambda x, y, _: (0 if y % 12 == 0 else x, y),
+        lambda x, y, _: (319 if y % 4 == 0 else x, y),
+        lambda x, y, _: (x, 120),
+        lambda x, y, _: (x, x * 0.7),
+    ],
+)
+def test_positions_that_no_one_looked_at_are_asked(change, tmp_path):
+    lines, before = [], (50, 60)
+    for person, image, _, x, y, *_ in fixations():
+        before = change(x + 0.25, y, before)
+        lines.append(plain(person, image, *before))
+    assert 'confirmed = ["frequent"]' in doubted(study(tmp_path / "set", "", lines))[-1]
+
+
+@pytest.mark.parametrize("column", ["duration", "time"])
+def test_rows_without_a_duration_or_before_the_image_are_asked(column, tmp_path):
+    lines = [
+        plain(
+            person,
+            image,
+            x,
+            y,
+            *((("" if number == 2 else length), start) if column == "duration" else (length, start - 100)),
+        )
+        for person, image, number, x, y, length, start in fixations()
+    ]
+    assert 'confirmed = ["durations"]' in doubted(study(tmp_path / "set", "duration,start", lines), N_ALL // 4)[-1]
 
 
 def by_person():

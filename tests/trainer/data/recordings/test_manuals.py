@@ -6,9 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.patches import replace
 from tests.trainer.data.recordings import manuals
-from trainer.data.recordings import pictures
 
 POINTS = [(10.2, 20.7, "Anna"), (30.0, 5.5, "Anna"), (61.4, 40.1, "Ben")]
 PIXELS = np.array([[20, 10], [5, 30], [40, 61]])
@@ -73,8 +71,7 @@ def test_seed_draws_the_same_study_again(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_study_is_read_right_or_asked_about(seed, monkeypatch):
-    replace(monkeypatch, pictures, "MOST_ASKED", 0)  # nobody looked at these pictures, so they prove nothing
+def test_study_is_read_right_or_asked_about(seed):
     outcome = manuals.run(seed)
     assert outcome.result != "wrong" or outcome.facts, outcome.detail  # facts that no reader can know
     assert outcome.told != "wrong", outcome.told_detail
