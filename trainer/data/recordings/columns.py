@@ -256,6 +256,8 @@ USUAL_VALUES = {"", "px", "pixel", "pixels", "top left", "top-left", "topleft", 
 """Values of such columns that say what is usual: pixels, from the upper left corner."""
 EVENT_COLUMNS = ("event", "event type", "eye movement type", "gazeeventtype")
 """Usual names of columns of events. Columns of other names tell events if their cells are words for these."""
+TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
+"""Values of a column that says whether a row is valid, in lower case."""
 VALID_OF_EXPORTS = ROLES["valid"][:5]
 """Columns of known exports that say by 1 or true that a row is valid."""
 MEDIA = ("media x", "media y", "media width", "media height")

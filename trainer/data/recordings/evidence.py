@@ -13,8 +13,10 @@ import polars as pl
 from trainer.data.recordings.columns import (
     COUNTING,
     EVENT_COLUMNS,
+    FALSE,
     HARMLESS,
     ROLES,
+    TRUE,
     VALID_OF_EXPORTS,
     is_about_positions,
     is_usual_place,
@@ -41,8 +43,6 @@ OTHER_TABLE = r"(?<![a-z])(sacc|saccades?|blinks?|clicks?|mouse|cursor|samples?|
 """Words in the names of tables of something else than fixations, folded."""
 PEAK = "peak velocity"
 """A column that saccades have, and fixations do not, as `plain` returns it."""
-TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
-"""Values of a column that says whether a row is valid, in lower case."""
 EYES = ({"l", "left", "links", "os", "gauche", "izq"}, {"r", "right", "rechts", "od", "droit", "der"})
 """Words for the two eyes, folded."""
 FEW = 12
@@ -434,15 +434,17 @@ def confirming(name: str) -> str:
 
 
 def doubt_names(rows: pl.DataFrame, reading: Reading, tables: Sequence[str]) -> list[AmbiguousReadingsError]:
-    """Doubt that rows are fixations if tables are named for something else, or have a column of saccades alone.
+    """Doubt that rows are fixations if names or values say something else, or a column is of saccades alone.
 
-    Examples: `saccades.csv`, and a table with the column `peak_velocity` and no column of events.
+    Examples: `saccades.csv`, the value `mouse` in all rows of `device`, and a table with the column
+    `peak_velocity` and none of events.
     """
     odd = [name for name in tables if re.search(OTHER_TABLE, folded(name)) and "fix" not in folded(name)]
+    odd += [each for each in map(" ".join, reading.fixations.values()) if re.search(OTHER_TABLE, folded(each))]
     peaks = [name for name in reading.ignored if plain(name)[0] == PEAK and not reading.fixations]
     if not odd and not peaks:
         return []
-    what = f"by the name of {some(odd)}" if odd else f"by the column {peaks[0]!r} of {some(tables)}"
+    what = f"by the name {some(odd)}" if odd else f"by the column {peaks[0]!r} of {some(tables)}"
     return [
         doubt(
             f"rows may be something else than fixations, {what}",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from trainer.data.recordings.columns import find_columns
+from trainer.data.recordings.columns import FALSE, TRUE, VALID_OF_EXPORTS, find_columns, plain
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.image_names import ImageNames, folded
 from trainer.data.recordings.paths import owner_of, part_of
@@ -37,6 +37,8 @@ COLUMNS = {
 They are null for an empty cell."""
 ENOUGH = 20
 """Fewer fixations may be at one place of all images."""
+MOST_INVALID = 0.5
+"""Largest share of the rows of a table that flags may leave out."""
 MOST_OF_ONE = 0.25
 """Largest share of the fixations of one person, table or image outside of the images."""
 OTHER_UNIT = 20
@@ -239,6 +241,14 @@ def _fixations_only(rows: pl.DataFrame, reading: Reading, origin: str, found: Re
         n_before = len(rows)
         rows = rows.filter(is_fixation.fill_null(value=wanted is None))
         if n_dropped := n_before - len(rows):
+            words = {value.lower() for value in (*(wanted or ()), *others)}
+            is_flag = words <= {*TRUE, *FALSE} and plain(name)[0] not in VALID_OF_EXPORTS
+            check(
+                not is_flag or n_dropped < ENOUGH or n_dropped <= MOST_INVALID * n_before,
+                f"{n_dropped:,} of {n_before:,} rows of {origin} are no fixations, by the flags of its column "
+                f"{name!r}: it may mean the opposite. Correct the table, or [fixations] in {READING}",
+                ContentError,
+            )
             found.notes.append(f"{n_dropped:,} rows of {origin} are no fixations, by its column {name!r}.")
     return rows.drop([column for column in rows.columns if column.startswith("#")])
 

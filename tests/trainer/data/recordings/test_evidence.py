@@ -415,6 +415,20 @@ def test_a_column_of_one_word_is_read_by_this_word(first, second, tmp_path):
         understand(folder)
 
 
+def test_a_flag_that_turns_round_in_the_next_week_is_refused(tmp_path):
+    flags = ["0" if index % 20 == 0 else "1" for index in range(N_ALL)]
+    own = zip(fixations(), flags, strict=True)
+    lines = [plain(person, image, x, y, flag) for (person, image, _, x, y, *_), flag in own]
+    folder = study(tmp_path / "set", "valid", lines)
+    reading = propose_reading(FetchConfig("custom", str(folder), coordinates="pixels")).reading
+    (folder / "reading.toml").write_text(reading.text)
+    understand(folder)
+    turned = [line[:-1] + str(1 - int(line[-1])) for line in lines]
+    write_table(folder / "week2.csv", rows("subject,image,x,y,valid", *turned))
+    with refused(ContentError, N_ALL, "'valid'", "week2.csv"):
+        understand(folder)
+
+
 # === Tables ===
 
 
@@ -423,6 +437,11 @@ def test_tables_named_for_something_else_are_asked(name, tmp_path):
     lines = [plain(person, image, x, y) for person, image, _, x, y, *_ in fixations()]
     doubted(study(tmp_path / "set", "", lines, name), name)
     counted(study(tmp_path / "other", "", lines, f"fixations of {name.rpartition('/')[2]}"))
+
+
+def test_a_column_that_says_mouse_in_all_rows_is_asked(tmp_path):
+    lines = [plain(person, image, x, y, "mouse") for person, image, _, x, y, *_ in fixations()]
+    doubted(study(tmp_path / "set", "device", lines), "mouse")
 
 
 def test_a_table_of_saccades_is_asked(tmp_path):
