@@ -82,6 +82,8 @@ PAIRS = (
     Pair("col", "row"),
 )
 """Known pairs in the order of preference, with the names that `plain` returns."""
+OF_SAMPLES = ("fixation point x", "fixationpointx")
+"""The x of pairs of Tobii, which each sample of a fixation has."""
 CENTERED_PAIRS = ("average gaze x",)
 """The x of pairs that are measured from the centre, in a unit that their names do not tell."""
 SCENE_CAMERA = (

@@ -78,8 +78,8 @@ def meaning_of(
             where = "the screen by the tables" if geometry.uses_media else "the screen as set"
             return Meaning(geometry, why if is_set and not geometry.uses_media else f"the unit {why}, {where}")
         if not reader.on_screen and (is_set or all(each.on == IMAGE or each.is_mapped for each in tables)):
-            shown = "" if is_set or unit != PIXELS else reader.other_size()
-            return Meaning(geometry, why) if not shown else reader.scaled(geometry, shown)
+            sizes = None if is_set or unit != PIXELS else reader.other_sizes()
+            return Meaning(geometry, why) if sizes is None else reader.scaled(geometry, sizes)
         candidates = [geometry]
     else:
         candidates = reader.candidates()
@@ -151,21 +151,25 @@ class _Reader:
         shown = [geometry for geometry, score in scores.items() if score > least] or list(scores)
         return sorted(shown, key=lambda geometry: -scores[geometry])
 
-    def other_size(self) -> str:
-        """The size at which the tables say that images were shown, if it is not that of the files. Else empty.
+    def other_sizes(self) -> tuple[str, str] | None:
+        """The size at which the tables say that an image was shown, and the size of its file, if widths differ.
 
-        Example: `600 x 800`, height x width.
+        A page may be longer in one recording than in another. Then equal widths show that its scale is 1.
+        Example: (`600 x 800`, `300 x 400`), height x width.
         """
         if self.positions.media is None:
-            return ""
+            return None
         shown = self.positions.media[:, 2:]
-        differs = np.abs(shown - self.positions.sizes).max(axis=1) > 1
-        return "{:.0f} x {:.0f}".format(*shown[differs][0]) if differs.any() else ""
+        differs = np.abs(shown - self.positions.sizes)[:, 1] > 1
+        if not differs.any():
+            return None
+        pair = shown[differs][0], self.positions.sizes[differs][0]
+        first, second = ("{:.0f} x {:.0f}".format(*each) for each in pair)
+        return first, second
 
-    def scaled(self, geometry: Geometry, shown: str) -> Meaning:
+    def scaled(self, geometry: Geometry, sizes: tuple[str, str]) -> Meaning:
         """The doubt whether positions are pixels of images as they were shown, or as the files have them."""
-        height, width = self.positions.sizes[0].tolist()
-        question = f"the tables say that images were shown at {shown}, and files have {height} x {width} pixels"
+        question = f"the tables say that an image was shown at {sizes[0]}, and its file has {sizes[1]} pixels"
         own = self._option(geometry, "coordinates=pixels", "positions are pixels of the files")
         other = Option(
             "positions are pixels of the images as shown", "scale the positions, or the images", "all rows"

@@ -19,13 +19,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainer.data.recordings import evidence, places
-from trainer.data.recordings.columns import AREA, MEDIA, ROLES, is_usual, plain
+from trainer.data.recordings.columns import AREA, MEDIA, OF_SAMPLES, ROLES, is_usual, plain
 from trainer.data.recordings.contradictions import doubts_of_positions
 from trainer.data.recordings.geometry import Geometry
 from trainer.data.recordings.image_names import ImageNames, folded
 from trainer.data.recordings.image_readings import NUMBER, ImageReading, choose_image, image_readings
 from trainer.data.recordings.questions import AmbiguousReadingsError, Option, drawn
-from trainer.data.recordings.reading import FILE, NUMBER as BY_NUMBER, NUMBER_AND_TIME, READING, Reading, written
+from trainer.data.recordings.reading import (
+    FILE,
+    NUMBER as BY_NUMBER,
+    NUMBER_AND_TIME,
+    POSITION,
+    READING,
+    Reading,
+    written,
+)
 from trainer.data.recordings.rows import Recorded, once, positions_of, read_fixations
 from trainer.data.recordings.tables import Source, Unread, open_tables, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
@@ -410,7 +418,12 @@ def _about_rows(
 
 
 def _with_repeated(reading: Reading, rows: pl.DataFrame) -> Reading:
-    """The reading with what rows of one fixation share, if most numbers of fixations are at one place alone."""
+    """The reading with what rows of one fixation share, if most numbers of fixations are at one place alone.
+
+    Samples of an export that have the point of their fixation, and no number, share this point.
+    """
+    if "fixation" not in reading.columns and plain(reading.columns.get("x", ""))[0] in OF_SAMPLES:
+        return dataclasses.replace(reading, repeated=POSITION)
     repeated = next((each for each in (NUMBER_AND_TIME, BY_NUMBER) if evidence.repeats(rows, each)), "")
     return dataclasses.replace(reading, repeated=repeated)
 

@@ -26,8 +26,9 @@ FILE, FOLDER, ONLY = "@file", "@folder", "@only"
 """Instead of a column: the name of the table, or of its folder, or the only image in this folder."""
 ROLES = ("x", "y", "observer", "trial", "time", "duration", "fixation", "split", "group", *MEDIA)
 """What a column can hold."""
-NUMBER, NUMBER_AND_TIME = "number", "number and time"
-"""What rows of one fixation share: its number, if they follow one another, or its number and time."""
+NUMBER, NUMBER_AND_TIME, POSITION = "number", "number and time", "position"
+"""What rows of one fixation share: its number or exact position, if they follow one another, or its number and
+time."""
 
 CHECKS = (
     *("names", "samples", "twins", "people", "frequent", "units", "durations"),
@@ -76,7 +77,7 @@ class Reading:
     lost: Sequence[tuple[float, float]] = ()
     """Positions (x, y) that stand for lost gaze."""
     repeated: str = ""
-    """NUMBER or NUMBER_AND_TIME if a fixation has several rows, of which the last is final. Else empty."""
+    """NUMBER, NUMBER_AND_TIME or POSITION if a fixation has several rows, of which the last is final, or empty."""
     ignored: Sequence[str] = ()
     """Names of the columns that do not matter. Any further column is an error: it may say how others are read."""
     confirmed: Sequence[str] = ()
@@ -211,7 +212,7 @@ KINDS: dict[str, Any] = {
     ),
     "pixels_per_degree": lambda value: type(value) in (int, float) and 0 < value < math.inf,
     "lost": lambda value: isinstance(value, list) and all(_are_numbers(pair, 2) for pair in value),
-    "repeated": lambda value: value in ("", NUMBER, NUMBER_AND_TIME),
+    "repeated": lambda value: value in ("", NUMBER, NUMBER_AND_TIME, POSITION),
     "columns": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
     "positions": lambda value: _is_values(value) and all(len(pair) == 2 for pair in value.values()),
     "fixations": _is_values,

@@ -19,7 +19,7 @@ from trainer.data.recordings.columns import FALSE, TRUE, VALID_OF_EXPORTS, find_
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.image_names import ImageNames, folded
 from trainer.data.recordings.paths import owner_of, part_of
-from trainer.data.recordings.reading import FILE, FOLDER, NUMBER_AND_TIME, ONLY, READING, Reading
+from trainer.data.recordings.reading import FILE, FOLDER, NUMBER_AND_TIME, ONLY, POSITION, READING, Reading
 from trainer.data.recordings.tables import NUMBERS, Head, parts_of, read_head, read_table, shown_columns, stored
 from trainer.data.source_layout import Points
 from trainer.errors import ContentError, check
@@ -302,7 +302,12 @@ def once(rows: pl.DataFrame, reading: Reading, left_out: LeftOut) -> pl.DataFram
     n_all = len(rows)
     rows = rows.filter(~is_certain | pl.struct(*numbered, *NUMBERS).is_last_distinct())
     left_out[EQUAL] += n_all - len(rows)
-    if reading.repeated:
+    if reading.repeated == POSITION:
+        n_all, place = len(rows), ("image", "observer", "owner", "trial", "x", "y")
+        is_last = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in place)
+        rows = rows.filter(is_last.fill_null(value=True))
+        left_out[REPEATED] += n_all - len(rows)
+    elif reading.repeated:
         n_all, has_number = len(rows), pl.col("fixation").is_not_null()
         if reading.repeated == NUMBER_AND_TIME:
             is_last = pl.struct(*numbered, "time").is_last_distinct()

@@ -238,3 +238,32 @@ def test_a_compressed_table_with_another_delimiter(tmp_path):
         "a.png": ([[2, 1]], None),
         "b.png": ([[4, 3]], None),
     }
+
+
+def test_samples_that_have_the_point_of_their_fixation_alone_are_one_fixation(tmp_path):
+    """Tobii Studio can leave the number of fixations out of an export, but not their points."""
+    points = [("10", "20"), ("10", "20"), ("10", "20"), ("", ""), ("30", "22"), ("30", "22"), ("10", "20")]
+    header = "ParticipantName\tMediaName\tRecordingTimestamp\tFixationPointX (MCSpx)\tFixationPointY (MCSpx)"
+    lines = [
+        f"P1\t{name}.png\t{time}\t{x}\t{y}" for name in "ab" for time, (x, y) in enumerate(points, ord(name) * 100)
+    ]
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "export.tsv", rows(header, *lines))
+    expected = [[20, 10], [22, 30], [20, 10]], [0, 0, 0]
+    assert gaze_of(tmp_path / "set") == {"a.png": expected, "b.png": expected}
+
+
+@pytest.mark.parametrize(("width", "height", "is_asked"), [(64, 90, False), (64, 48, False), (128, 96, True)])
+def test_a_page_may_be_longer_in_a_recording_but_not_wider(width, height, is_asked, tmp_path):
+    header = "ParticipantName\tMediaName\tMediaPosX\tMediaPosY\tMediaWidth\tMediaHeight\tFixationIndex\t"
+    header += "FixationPointX (MCSpx)\t"
+    lines = [
+        f"P1\t{name}.png\t0\t0\t{width}\t{height}\t{n}\t{10 * n}\t{20 + n}" for name in "ab" for n in (1, 2, 3)
+    ]
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "export.tsv", rows(f"{header}FixationPointY (MCSpx)", *lines))
+    if is_asked:
+        with refused(AmbiguousReadingsError, "96 x 128", "48 x 64", "coordinates=pixels"):
+            gaze_of(tmp_path / "set")
+    else:
+        assert gaze_of(tmp_path / "set")["a.png"] == ([[21, 10], [22, 20], [23, 30]], [0, 0, 0])
