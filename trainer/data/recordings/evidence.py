@@ -194,7 +194,7 @@ class Filters:
                 continue
             elif len(values) == 1 and _is_word(str(values[0])):
                 self.fixations[name] = [str(values[0])]  # another value is asked about, once it occurs
-            elif 1 < len(values) <= FEW and not _counts(rows, column) and _may_count(rows, column, name):
+            elif 1 < len(values) <= min(FEW, len(rows) // 2) and _may_tell(rows, column, name):
                 shown.append(repr(name))
                 self.asked.add(name)
         if not shown:
@@ -333,8 +333,13 @@ def _is_word(value: str) -> bool:
     return value.lower() in {*TRUE, *FALSE} or re.fullmatch(r"[^\W\d_]+([ _-][^\W\d_]+)*", value) is not None
 
 
-def _may_count(rows: pl.DataFrame, column: str, name: str) -> bool:
-    """Whether a column may say which rows count: by its name, or because the rows of an image differ in it."""
+def _may_tell(rows: pl.DataFrame, column: str, name: str) -> bool:
+    """Whether a column may say which rows count: by its name, or as the rows of an image differ in it.
+
+    A column that numbers rows does not.
+    """
+    if _counts(rows, column):
+        return False
     differs = rows.group_by("image").agg(pl.col(column).n_unique())[column] > 1
     return bool(differs.any()) or bool({*plain(name)[0].split()} & COUNTING)
 
