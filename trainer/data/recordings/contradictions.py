@@ -16,15 +16,11 @@ from trainer import witness
 from trainer.data.recordings.evidence import confirming, doubt
 from trainer.data.recordings.questions import AmbiguousReadingsError
 from trainer.data.recordings.reading import READING, Reading
-from trainer.data.recordings.rows import ENOUGH
+from trainer.data.recordings.rows import ENOUGH, RARE
 from trainer.data.source_layout import Points
 from trainer.texts import some
 from trainer.witness import Testimony, Verdict
 
-NEARLY_NONE = 0.01
-"""A smaller share of the fixations of all images, or of a person, may be in three of the four quarters."""
-SEVERAL = 3
-"""Fixations on fewer images may all be in one quarter."""
 MOST_COMPARED = 80
 """So many images tell whether people agree."""
 CORRECT = "correct the tables, or the setting or the line that says what they mean"
@@ -72,17 +68,11 @@ def _doubt_quarter(
     ):
         by = pl.col(column).cast(pl.String) if column else pl.lit("").alias("")
         bounds = [
-            pl.col(axis).quantile(edge).alias(f"{axis} {edge}")
-            for axis in "yx"
-            for edge in (NEARLY_NONE, 1 - NEARLY_NONE)
+            pl.col(axis).quantile(edge).alias(f"{axis} {edge}") for axis in "yx" for edge in (RARE, 1 - RARE)
         ]
         groups = placed.group_by(by).agg(pl.len(), *bounds, images=pl.col("image").n_unique()).drop_nulls()
-        is_in_half = [
-            (pl.col(f"{axis} {1 - NEARLY_NONE}") < 0.5) | (pl.col(f"{axis} {NEARLY_NONE}") > 0.5) for axis in "yx"
-        ]
-        odd = groups.filter(
-            (pl.col("len") >= ENOUGH) & (pl.col("images") >= SEVERAL) & is_in_half[0] & is_in_half[1]
-        )
+        is_in_half = [(pl.col(f"{axis} {1 - RARE}") < 0.5) | (pl.col(f"{axis} {RARE}") > 0.5) for axis in "yx"]
+        odd = groups.filter((pl.col("len") >= ENOUGH) & (pl.col("images") > 2) & is_in_half[0] & is_in_half[1])
         if not len(odd):
             continue
         n = int(odd["len"].sum())

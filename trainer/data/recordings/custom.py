@@ -32,6 +32,7 @@ from trainer.data.recordings.proposal import Proposal, propose
 from trainer.data.recordings.questions import AmbiguousReadingsError
 from trainer.data.recordings.reading import FILE, MOST_BYTES, READING, Reading
 from trainer.data.recordings.rows import (
+    MOST_OUTSIDE,
     LeftOut,
     Recorded,
     left_out_text,
@@ -70,8 +71,6 @@ MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
 MAX_WORKERS = 32
-MOST_OUTSIDE = 0.25
-"""Largest share of positions outside of their images where people are known to have seen what is beside them."""
 MOST_TABLES = 4
 """So many tables are asked about one by one, with a dozen pictures each. More are of one person each."""
 MUCH = 3

@@ -26,7 +26,7 @@ from trainer.data.recordings.image_names import folded
 from trainer.data.recordings.image_readings import ImageReading
 from trainer.data.recordings.questions import AmbiguousReadingsError, Option
 from trainer.data.recordings.reading import FILE, NUMBER_AND_TIME, READING, Reading, written
-from trainer.data.recordings.rows import ENOUGH, OTHER_UNIT
+from trainer.data.recordings.rows import ENOUGH, OFTEN, OTHER_UNIT, RARE
 from trainer.data.recordings.tables import Source
 from trainer.errors import AmbiguousError
 from trainer.texts import some
@@ -54,16 +54,10 @@ NEAR = 0.1
 """Rows are at nearly one place below this share of the range of all positions. Two eyes are."""
 FEWEST_ALIKE = 5
 """Fewer rows of a table or a person tell nothing about their unit."""
-RARE = 0.01
-"""One exact position of more fixations than this share stands for something else, if others hardly repeat."""
 SEVERAL = 0.03
 """Share of the fixations at one edge, at 0, or where the one before is, from which they are something else."""
-TOGETHER = 0.999
-"""Correlation of x and y from which one is a copy of the other."""
 TURNS = 1.25
 """Events take turns if they change more often, on average over the images and people that have both."""
-OFTEN = 0.1
-"""Groups of rows contradict a reading if a larger share of them does."""
 
 
 def doubt(question: str, *options: tuple[str, str, str]) -> AmbiguousReadingsError:
@@ -583,7 +577,7 @@ def doubt_frequent(rows: pl.DataFrame, reading: Reading) -> list[AmbiguousReadin
         - (960, 540) in 5% of the rows.
         - x is 0, or the largest one, in 5% of the rows.
         - Some rows have the position of the row before.
-        - y rises and falls with x.
+        - x and y are equal.
     """
     spots = rows.select("image", "observer", "owner", "x", "y").unique()
     counts = spots.group_by("x", "y").agg(pl.len(), pl.col("image").n_unique().alias("images")).sort("x", "y")
@@ -626,13 +620,12 @@ def doubt_frequent(rows: pl.DataFrame, reading: Reading) -> list[AmbiguousReadin
                 ("people looked there again", f"{n_same:,} rows", confirming("frequent")),
             )
         ]
-    x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
-    n_spots = rows.select(pl.struct("x", "y").n_unique()).item()
-    if n_spots >= ENOUGH and x.std() and y.std() and abs(np.corrcoef(x, y)[0, 1]) > TOGETHER:
+    n_equal = int((rows["x"] == rows["y"]).sum())
+    if n_equal >= ENOUGH and n_equal > OFTEN * len(rows):
         return [
             doubt(
-                f"x and y of {len(rows):,} fixations rise and fall together",
-                ("one of them is a copy", f"{len(rows):,} rows", "correct the tables"),
+                f"x is y in {n_equal:,} of {len(rows):,} fixations",
+                ("one of them is a copy", f"{n_equal:,} rows", "correct the tables"),
                 ("people looked along a line", f"{len(rows):,} rows", confirming("frequent")),
             )
         ]

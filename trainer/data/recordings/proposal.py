@@ -34,7 +34,7 @@ from trainer.data.recordings.reading import (
     Reading,
     written,
 )
-from trainer.data.recordings.rows import Recorded, once, positions_of, read_fixations
+from trainer.data.recordings.rows import ENOUGH, OFTEN, Recorded, once, positions_of, read_fixations
 from trainer.data.recordings.tables import Source, Unread, open_tables, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points
@@ -47,10 +47,6 @@ MOST_EVIDENCE = 100_000
 """Number of fixations that tell the meaning of all."""
 LOST = ((0.0, 0.0), (-1.0, -1.0))
 """Positions (x, y) that many programs write where they lost the gaze."""
-NEARLY_ALL = 0.9
-"""A table is a copy of another one if that has this share of its rows."""
-MIN_ALIKE = 10
-"""Fewer fixations of two tables may rise and fall together by chance."""
 
 
 class Pictures(Protocol):
@@ -459,7 +455,7 @@ def _equal_tables(rows: pl.DataFrame, n_rows: dict[str, int]) -> list[tuple[str,
     keys = rows.select(owner, position=_hashes(rows, "image", "observer", "x", "y")).unique()
     same = keys.join(keys, on="position", suffix=" 2").filter(pl.col("owner") < pl.col("owner 2"))
     counts = same.group_by("owner", "owner 2").len().sort("owner", "owner 2").rows()
-    return [(one, two) for one, two, n in counts if n >= NEARLY_ALL * min(n_rows[one], n_rows[two])]
+    return [(one, two) for one, two, n in counts if n >= (1 - OFTEN) * min(n_rows[one], n_rows[two])]
 
 
 def _alike_tables(rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
@@ -477,7 +473,7 @@ def _alike_tables(rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
             owner: placed_rows.filter(pl.col("owner") == owner).select("x", "y").to_numpy() for owner in owners
         }
         for first, second in itertools.combinations(owners, 2):
-            if len(parts[first]) >= MIN_ALIKE and _correlation(parts[first], parts[second]) > NEARLY_ALL:
+            if len(parts[first]) >= ENOUGH and _correlation(parts[first], parts[second]) > 1 - OFTEN:
                 yield first, second
 
 

@@ -484,7 +484,7 @@ def test_people_with_the_same_fixations_are_asked(tmp_path):
         lambda x, y, _: (0 if y % 12 == 0 else x, y),
         lambda x, y, _: (319 if y % 4 == 0 else x, y),
         lambda x, y, _: (x, 120),
-        lambda x, y, _: (x, x * 0.7),
+        lambda x, y, _: (x, x),
     ],
 )
 def test_positions_that_no_one_looked_at_are_asked(change, tmp_path):
