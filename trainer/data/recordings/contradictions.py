@@ -21,6 +21,9 @@ from trainer.data.source_layout import Points
 from trainer.texts import some
 from trainer.witness import Testimony, Verdict
 
+FAR = 0.08
+"""How far, as a share of the sides, a person must seem to be off. Of honest people of web pages and photographs,
+calibrations seem to be off by up to 6%."""
 MOST_COMPARED = 80
 """So many images tell whether people agree."""
 CORRECT = "correct the tables, or the setting or the line that says what they mean"
@@ -103,7 +106,7 @@ def _doubt_observers(
     found = [
         (names[observer], reading)
         for observer, reading in witness.odd_observers(seen).items()
-        if reading is not None and reading.displacement >= witness.COARSE
+        if reading is not None and reading.displacement >= FAR
     ]
     if not found:
         return
