@@ -17,6 +17,8 @@ import tensorflow as tf
 
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
+from tests.patches import replace
+from trainer.data.recordings import pictures
 from trainer.io import files
 from trainer.machine import untrusted
 from trainer.network import compact, model_folder, saved_model
@@ -51,9 +53,12 @@ _load_predictor = functools.lru_cache(8)(Predictor)
 def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
     """MSI-Net is the narrow network inside the block, and in the worker of imports too.
 
-    A model is loaded once, however many commands predict with it or score it.
+    A model is loaded once, however many commands predict with it or score it. Recordings are read without asking
+    `pretrained`, which is not narrow.
     """
     with pytest.MonkeyPatch.context() as patch:
+        for name in ("MOST_ASKED", "ENOUGH_ASKED"):
+            replace(patch, pictures, name, 0)
         patch.setattr(predictor, "Predictor", _load_predictor)
         for name, width in widths.items():
             patch.setattr(architecture, name, width)

@@ -24,6 +24,7 @@ from scipy import ndimage, special
 __all__ = [
     "FEWEST",
     "GRID",
+    "LEAST",
     "Grid",
     "Looked",
     "Reading",

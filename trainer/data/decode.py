@@ -32,6 +32,8 @@ MAX_POINT_LEVELS = 16
 """A map with at most this number of values, and less than `MAX_POINT_SHARE` of its pixels above 0, is points."""
 BRIGHT = 127
 """Compressed points are above this level."""
+FEW_POINTS = 12
+"""So many fixated pixels of an image, or fewer, may all be beside another one."""
 MOST_TOUCHING = 0.75
 """Largest share of fixated pixels beside another one. It is at most .29 in 200 images of SALICON, and 1 for discs
 and lines."""
@@ -300,10 +302,11 @@ def _marked(map: Pixels, size: tuple[int, int], origin: str) -> Gaze:
     Raises:
         ContentError: nearly all touch one another, as the pixels of drawn discs and lines do.
     """
+    n_points = np.count_nonzero(map)
     n_near = ndimage.uniform_filter((map > 0).astype(np.float64), 3, mode="constant") * 9
-    if np.mean(n_near[map > 0] > 1.5) > MOST_TOUCHING:
+    if n_points > FEW_POINTS and np.mean(n_near[map > 0] > 1.5) > MOST_TOUCHING:
         raise ContentError(
-            f"{origin} has {np.count_nonzero(map):,} fixated pixels, and nearly all touch another: are fixations "
+            f"{origin} has {n_points:,} fixated pixels, and nearly all touch another: are fixations "
             "drawn as discs, or joined by lines? Mark one pixel for each"
         )
     points = rescale_points(np.argwhere(map), (0, 0, *size), (map.shape[0], map.shape[1]))

@@ -53,6 +53,7 @@ def prepare(folder, change=lambda name, observer, x, y: (x, y), seeds=range(N), 
             x, y = change(name, observer, *position)
             rows.append(f"P{observer},{name},{min(max(x, 0), WIDTH - 1):.2f},{min(max(y, 0), HEIGHT - 1):.2f}")
     (folder / "source" / "fixations.csv").write_text("\n".join(rows))
+    (folder / "source" / "reading.toml").write_text('confirmed = ["pictures", "observers"]')  # `fetch` asks first
     fetch_dataset(
         FetchConfig("custom", str(folder / "source"), "96x128", blur_px=5.0, coordinates="pixels"), folder / "data"
     )
