@@ -186,8 +186,8 @@ class Filters:
                 self.asked.add(name)
             elif plain(name)[0] in harmless:
                 continue
-            elif len(values) == 1 and _is_word(str(values[0])):
-                self.fixations[name] = [str(values[0])]  # another value is asked about, once it occurs
+            elif len(values) == 1 and values[0] is not None and _is_word(values[0]):
+                self.fixations[name] = values  # another value is asked about, once it occurs
             elif 1 < len(values) <= min(FEW, len(rows) // 2) and _may_tell(rows, column, name):
                 shown.append(repr(name))
                 self.asked.add(name)

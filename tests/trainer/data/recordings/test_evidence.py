@@ -415,6 +415,12 @@ def test_a_column_of_one_word_is_read_by_this_word(first, second, tmp_path):
         understand(folder)
 
 
+def test_a_column_without_a_value_in_rows_of_fixations_is_not_read(tmp_path):
+    lines = [plain(person, image, x, y, "") for person, image, _, x, y, *_ in fixations()]
+    folder = study(tmp_path / "set", "note", ["P1,a.png,,,pause", *lines])
+    assert counted(folder) == (N_ALL, len(PEOPLE))
+
+
 def test_a_flag_that_turns_round_in_the_next_week_is_refused(tmp_path):
     flags = ["0" if index % 20 == 0 else "1" for index in range(N_ALL)]
     own = zip(fixations(), flags, strict=True)
