@@ -276,7 +276,8 @@ def _pedestal_of(items: Sequence[Item], pool: ThreadPoolExecutor, n_threads: int
 
 def _ask_pictures(items: Sequence[Item], pool: ThreadPoolExecutor) -> None:
     """Ask the pictures about maps and files of fixations. Those of tables were asked before."""
-    of_files = sorted((item for item in items if item.map or isinstance(item.fixations, Member)), key=_name_of)
+    of_files = [item for item in items if item.map or isinstance(item.fixations, Member)]
+    of_files.sort(key=lambda item: item.name)
     asked = of_files[: pictures.ENOUGH_ASKED]
     read = dict(enumerate(pool.map(_look, asked)))
     looked = {image: each[0] for image, each in read.items() if each}
@@ -284,10 +285,6 @@ def _ask_pictures(items: Sequence[Item], pool: ThreadPoolExecutor) -> None:
     testimony = pictures.PictureWitness([item.stimulus for item in asked]).ask_about(looked, sizes)
     for doubt in doubt_pictures(testimony, f"{len(of_files):,} images"):
         raise doubt
-
-
-def _name_of(item: Item) -> str:
-    return item.name
 
 
 def _look(item: Item) -> tuple[witness.Looked, tuple[int, int]] | None:

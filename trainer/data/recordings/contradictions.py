@@ -16,7 +16,7 @@ from trainer import witness
 from trainer.data.recordings.evidence import confirming, doubt
 from trainer.data.recordings.questions import AmbiguousReadingsError
 from trainer.data.recordings.reading import READING, Reading
-from trainer.data.recordings.rows import ENOUGH, RARE
+from trainer.data.recordings.rows import ENOUGH, RARE, observer_numbers
 from trainer.data.source_layout import Points
 from trainer.texts import some
 from trainer.witness import Testimony, Verdict
@@ -97,8 +97,7 @@ def _doubt_observers(
     """
     if not rows["observer"].count():
         return
-    names = rows["observer"].cast(pl.String).unique().sort()
-    numbers = rows["observer"].cast(pl.String).cast(pl.Enum(names)).to_physical().to_numpy()
+    names, (numbers, _) = rows["observer"].cast(pl.String).unique().sort(), observer_numbers(rows)
     images = rows["image"].to_numpy()
     chosen = np.unique(images)
     chosen = chosen[:: 1 + (len(chosen) - 1) // MOST_COMPARED]
