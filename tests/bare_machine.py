@@ -127,7 +127,7 @@ MARKS: dict[str, dict[str, Mark]] = {
         "python docs/serving/client.py": SERVER,
         "gcloud": CLOUD,
         "make run-pipeline": CLOUD,
-        "python docs/serving/from_lines.py": CLOUD,
+        "python -m pipeline predict gs://": CLOUD,
     },
     "docs/sweep.md": {
         "python -m pipeline sweep configs/sweeps/finetune.toml --env prod": CLOUD,

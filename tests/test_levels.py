@@ -23,7 +23,7 @@ LEVELS = [
     trainer.data
     trainer.wording
     trainer.models
-    trainer.training
+    trainer.batch trainer.training
     trainer.evaluation
     trainer.reports
     trainer.commands

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import httpx
 import numpy as np
+import polars as pl
 import pytest
 from PIL import Image
 
@@ -25,6 +26,8 @@ from tests.studio.test_site_kinds import PREDICT
 from tests.trainer import conftest
 from trainer.__main__ import main
 from trainer.api import Model, Region, load, measure
+from trainer.batch import BatchConfig, plan_job, predict_shard
+from trainer.prediction import PredictConfig
 
 browser, runtime = conftest.browser, site.runtime
 
@@ -140,23 +143,25 @@ def container(given):
 
 
 def batch(given):
-    """The same server, asked as Vertex AI's batch prediction asks it with a key, between the guide's two scripts.
-
-    Source: InstanceConfig.keyField of https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.batchPredictionJobs
-    """
-    job = json.loads((CLIENTS / "batch.json").read_text())
-    key, size = job["instanceConfig"]["keyField"], job["manualBatchTuningParameters"]["batchSize"]
-    lines = [json.loads(line) for line in _run("to_lines.py", *given.paths.values()).splitlines()]
-    keys = [line.pop(key) for line in lines]
-    predictions = []
-    for first in range(0, len(lines), size):
-        _, answer, _ = server.ask(given.fixture("endpoint"), {"instances": lines[first : first + size]})
-        predictions += answer["predictions"]
-    results = [{"key": key, "prediction": each} for key, each in zip(keys, predictions, strict=True)]
-    written = given.folder / "prediction.results-00000-of-00001"
-    written.write_text("".join(json.dumps(result) + "\n" for result in results))
-    _run("from_lines.py", given.folder / "pngs", written)
-    return {name: _grey((given.folder / "pngs" / f"{name}.png").read_bytes()) for name in given.paths}
+    """A batch prediction, whose processes are others."""
+    output, source = given.folder / "batch", next(iter(given.paths.values())).parent
+    plan_job(
+        str(source),
+        str(output),
+        "pretrained",
+        PredictConfig(format="png"),
+        REGIONS,
+        BatchConfig(precision="float32"),
+    )
+    predict_shard(str(output), 0)
+    rows = {row["key"]: row for row in pl.read_parquet(output / "table/00000.parquet").rows(named=True)}
+    answers = {}
+    for name, path in given.paths.items():
+        row = rows[path.name]
+        shares = tuple(each["share"] for each in row["regions"])
+        drawn = _grey((output / "png" / f"{path.name}.png").read_bytes())
+        answers[name] = drawn._replace(seen={"page": row["page"]}, shares=shares)
+    return answers
 
 
 def _run(script, *arguments):

@@ -344,8 +344,6 @@ ROWS = {
     "make install": Row(makes=("packages",), role=NOBODY),
     "python -c": Row(role=NOBODY),
     "python docs/serving/client_onnx.py": Row(("file model.onnx",), role=NOBODY),
-    "python docs/serving/from_lines.py": Row(("file maps",), role=NOBODY),
-    "python docs/serving/to_lines.py": Row(role=NOBODY),
     "python docs/serving/client.py": Row(("service port 8080",), role=NOBODY),
 }
 

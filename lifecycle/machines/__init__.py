@@ -5,10 +5,13 @@ from trainer.doors import opened
 __all__ = [
     "MODEL_FOLDER",  # name of the folder into which a training job writes its model
     "AcceleratorConfig",  # the machines of a training step, and how they are bought
+    "BatchMachines",  # the machines of a batch prediction
     "DataSize",  # how many images a training has, and how large they are
     "Folders",  # where a training job reads and writes
     "JobConfig",  # the settings of a training job: hours, account, network
     "Measurement",  # the measured speed, memory and start of a training on a machine
+    "Pod",  # what a pod that has a machine to itself asks for
+    "PredictionPlan",  # what a batch prediction takes: shards, hours, price
     "Target",  # what runs a training: Vertex AI, Kubeflow or this machine
     "TrainingPlan",  # what a training takes: machines, batch, hours, price
     "TrainingSettings",  # all settings of one training step
@@ -19,5 +22,6 @@ __all__ = [
     "make_plan",  # plans a training on one accelerator
     "plan_step",  # plans a training step of a run
     "read_model_config",  # the configuration of a model that a job has written
+    "worker_pools",  # the custom jobs of a batch prediction
 ]
 __getattr__ = opened(__name__, __file__)

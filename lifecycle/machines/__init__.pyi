@@ -1,9 +1,15 @@
 from .benchmark_results import Measurement as Measurement
+from .gke_pods import Pod as Pod
 from .plan import (
     DataSize as DataSize,
     TrainingPlan as TrainingPlan,
     check_outside_pod as check_outside_pod,
     make_plan as make_plan,
+)
+from .prediction_plan import (
+    BatchMachines as BatchMachines,
+    PredictionPlan as PredictionPlan,
+    worker_pools as worker_pools,
 )
 from .settings import (
     AcceleratorConfig as AcceleratorConfig,

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from lifecycle.machines.plan import TrainingPlan
-from trainer.training import FLEX_START, SPOT
+from trainer.training import FLEX_START, SPOT, Accelerator
 
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
 """Label of the GKE nodes of each provisioning other than standard."""
@@ -22,20 +22,30 @@ KERNEL = 0.025
 """Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
 
 
-def cpu_request(plan: TrainingPlan) -> str:
-    """Cores that the pod requests: the machine's, less what its node needs for itself. Example: `6` of 8."""
-    cores = plan.accelerator.vcpus
-    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
+class Pod(NamedTuple):
+    """What a pod that has a machine to itself asks for."""
 
+    cpu: str
+    """Cores: the machine's, less what its node needs for itself. Example: `6` of 8."""
+    memory: str
+    """The machine's memory, less what its node needs for itself. Example: `26Gi` of 32."""
+    node_selector: dict[str, str]
+    """Labels that its GKE node must have, such as `{"cloud.google.com/gke-spot": "true"}`."""
+    tolerations: list[dict[str, str]]
+    """Pools of Spot and of Flex-start nodes may have their label as a taint."""
 
-def memory_request(plan: TrainingPlan) -> str:
-    """Memory that the pod requests and may use: the machine's, less what its node needs for itself.
-
-    Example: `26Gi` of 32.
-    """
-    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
-    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
-    return f"{math.floor(left)}Gi"
+    @classmethod
+    def on(cls, row: Accelerator, provisioning: str) -> "Pod":
+        """The pod on a machine of the table of accelerators."""
+        cores, size = row.vcpus, row.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
+        left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
+        label = NODE_LABELS.get(provisioning)
+        return cls(
+            cpu=str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS)),
+            memory=f"{math.floor(left)}Gi",
+            node_selector={**row.node_selector, **({label: "true"} if label else {})},
+            tolerations=[{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else [],
+        )
 
 
 def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
@@ -49,15 +59,3 @@ def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
         total += share * part
         amount -= part
     return total
-
-
-def node_selector(plan: TrainingPlan) -> dict[str, str]:
-    """Labels that the GKE node of the pod must have, such as `{"cloud.google.com/gke-spot": "true"}`."""
-    label = NODE_LABELS.get(plan.machines.provisioning)
-    return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
-
-
-def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
-    """Tolerations of the pod: pools of Spot and of Flex-start nodes may have their label as a taint."""
-    label = NODE_LABELS.get(plan.machines.provisioning)
-    return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []

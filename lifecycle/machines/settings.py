@@ -69,14 +69,9 @@ class AcceleratorConfig:
         Raises `UserError` if none is available.
         """
         for row in self.rows:
-            if not location or not row.chip.regions or location in row.chip.regions:
+            if not location or row.is_in(location):
                 return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
-        raise SettingError(
-            ". ".join(
-                f"{row.name} is not available for training in {location}. It is in {', '.join(row.chip.regions)}"
-                for row in self.rows
-            )
-        )
+        raise SettingError(". ".join(row.not_in(location) for row in self.rows))
 
     def check_platform(self, platform: str, training: TrainConfig) -> None:
         """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""

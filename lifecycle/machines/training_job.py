@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lifecycle.machines.gke_pods import cpu_request, memory_request, node_selector, tolerations
+from lifecycle.machines.gke_pods import Pod
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import Target, TrainingSettings
 from trainer.data import Manifest
@@ -140,6 +140,7 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
     image = target.image_pattern.format(plan.accelerator.image)
     chosen = plan.accelerator.name
     arguments = _arguments(step, training, folders, chosen)
+    pod = Pod.on(plan.accelerator, plan.machines.provisioning)
     return Outputs(
         settings=dataclasses.asdict(training),
         worker_pool_specs=plan.worker_pool_specs(image, COMMAND, arguments),
@@ -152,10 +153,10 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
         accelerator=chosen,
         accelerator_type=plan.accelerator.resource_name,
         accelerator_limit=str(plan.accelerator.chips if plan.accelerator.resource_name else 0),
-        cpu=cpu_request(plan),
-        memory=memory_request(plan),
-        node_selector=node_selector(plan),
-        tolerations=tolerations(plan),
+        cpu=pod.cpu,
+        memory=pod.memory,
+        node_selector=pod.node_selector,
+        tolerations=pod.tolerations,
         restart=job.restart_training,
         service_account=job.training_service_account,
         network=job.training_network,

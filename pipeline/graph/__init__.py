@@ -7,6 +7,7 @@ __all__ = [
     "IMAGE_KINDS",  # the kinds of images: cpu, gpu, tpu, serving
     "PIPELINE_NAME",  # the name of our pipeline
     "Environment",  # where and how pipelines run
+    "Prediction",  # what a batch prediction predicts, and on which machines
     "Template",  # a compiled pipeline in a file or a repository
     "check_region",  # refuses a region that has another syntax
     "compare_accelerators",  # for each accelerator its plan, or why it does not fit
@@ -17,5 +18,6 @@ __all__ = [
     "publish",  # compiles, and uploads to a repository of templates
     "write_components",  # writes the compiled tasks
     "write_pipeline",  # writes the compiled pipeline
+    "write_prediction",  # writes the compiled pipeline of a batch prediction
 ]
 __getattr__ = opened(__name__, __file__)

@@ -18,3 +18,4 @@ from .environment import (
     layered_values as layered_values,
     load_environment as load_environment,
 )
+from .prediction_dag import Prediction as Prediction, write_prediction as write_prediction

@@ -84,9 +84,11 @@ def node_of(name, plan, *taints):
 
 def pod_of(name, plan):
     """A pod that asks for what the driver of Kubeflow asks for in a training of this plan."""
-    row, memory = plan.accelerator, gke_pods.memory_request(plan)
+    row = plan.accelerator
+    pod = gke_pods.Pod.on(row, plan.machines.provisioning)
+    memory = pod.memory
     chips = {row.resource_name: str(row.chips)} if row.resource_name else {}
-    requests = {"cpu": gke_pods.cpu_request(plan), "memory": memory}
+    requests = {"cpu": pod.cpu, "memory": memory}
     resources = {"requests": requests, "limits": {"memory": memory, **chips}}
     mounts = [{"name": "shared-memory", "mountPath": "/dev/shm"}]
     container = {"name": "training", "image": PAUSE, "resources": resources, "volumeMounts": mounts}
@@ -96,8 +98,8 @@ def pod_of(name, plan):
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "containers": [container],
-            "nodeSelector": gke_pods.node_selector(plan),
-            "tolerations": gke_pods.tolerations(plan),
+            "nodeSelector": pod.node_selector,
+            "tolerations": pod.tolerations,
             "volumes": [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}],
         },
     }

@@ -131,7 +131,8 @@ def _resize(image: npt.NDArray[Any], size: Size) -> Floats:
     """(h, w) or (h, w, c) to this size: area averaging if it shrinks, else bicubic. Corners are aligned."""
     before = image.shape[:2]
     if size != before and size[0] <= before[0] and size[1] <= before[1]:
-        return _averaged(_averaged(image, size[0]).swapaxes(0, 1), size[1]).swapaxes(0, 1)
+        lower = np.ascontiguousarray(_averaged(image, size[0]).swapaxes(0, 1))
+        return _averaged(lower, size[1]).swapaxes(0, 1)
     return resize_part(image.astype(np.float32), size, (0, 0), size)
 
 
@@ -177,19 +178,23 @@ def resize_part(values: Floats, whole: Size, start: Size, size: Size) -> Floats:
     rows, row_weights = taps(values.shape[0], whole[0], start[0], size[0])
     columns, column_weights = taps(values.shape[1], whole[1], start[1], size[1])
     resized = np.empty((*size, *values.shape[2:]), np.float32)
+    row_weights, column_weights = (each.reshape(4, -1, *across) for each in (row_weights, column_weights))
     step = max(1, BAND_PIXELS // size[1])
     for top in range(0, size[0], step):
         band = slice(top, top + step)
-        lines = _sum_of_taps(values, rows[:, band], row_weights[:, band].reshape(4, -1, *across), axis=0)
-        weights = column_weights.reshape(4, -1, *across[1:])
-        resized[band] = _sum_of_taps(lines, columns, weights, axis=1)
+        lines = _sum_of_taps(values, rows[:, band], row_weights[:, band])
+        # Columns as rows: whole rows are copied three times as fast as single pixels.
+        lines = np.ascontiguousarray(lines.swapaxes(0, 1))
+        resized[band] = _sum_of_taps(lines, columns, column_weights).swapaxes(0, 1)
     return resized
 
 
-def _sum_of_taps(values: Floats, places: npt.NDArray[np.int64], weights: Floats, axis: int) -> Floats:
-    resized: Floats = weights[0] * np.take(values, places[0], axis=axis)
+def _sum_of_taps(values: Floats, places: npt.NDArray[np.int64], weights: Floats) -> Floats:
+    resized: Floats = weights[0] * values[places[0]]
     for tap in range(1, 4):
-        resized += weights[tap] * np.take(values, places[tap], axis=axis)
+        part = values[places[tap]]
+        part *= weights[tap]
+        resized += part
     return resized
 
 

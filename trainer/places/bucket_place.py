@@ -149,6 +149,16 @@ class BucketPlace(Stored):
         sizes = {entry.name: entry.size_bytes for entry in self._entries(found, "")}
         return [(self.with_text(f"{REMOTE}{self.bucket}/{name}"), sizes[name]) for name in sorted(sizes)]
 
+    def each_object(self) -> Iterator[tuple[str, int]]:
+        """The objects below this folder, page by page: their names in the bucket, and their sizes in bytes.
+
+        Raises:
+            UserError: it may not be listed.
+        """
+        for name, size_bytes in buckets.each_blob(self.text, self._root, self._reading):
+            if not name.endswith("/"):
+                yield name, size_bytes
+
     def local(self, objects: list[SourceObject], folder: pathlib.Path) -> pathlib.Path:
         """Copy `objects`, as `objects` lists them, to their names below `folder`. Checksums are verified.
 

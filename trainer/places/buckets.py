@@ -6,6 +6,7 @@ google-cloud-storage retries transient failures. `explained` turns its other err
 import base64
 import functools
 import io
+import itertools
 import mimetypes
 import os
 import pathlib
@@ -262,6 +263,27 @@ def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any)
     with explained(address):
         bucket = bucket_at(address, connected or storage_client())
         return list(bucket.list_blobs(prefix=prefix, fields=fields, retry=retry(), **options))
+
+
+def each_blob(address: str, prefix: str, connected: Any) -> Iterator[tuple[str, int]]:
+    """The names and sizes of the objects with names that begin with `prefix`, page by page, sorted by name.
+
+    Args and errors are as for `list_blobs`. Of a listing of any length, one page is in memory.
+    """
+    with explained(address):
+        for page in _pages(address, prefix, connected):
+            yield from ((blob.name, blob.size or 0) for blob in page)
+
+
+@billed
+def _pages(address: str, prefix: str, connected: Any) -> Iterator[Any]:
+    """The pages of a listing. The first one is asked for at once."""
+    with explained(address):
+        bucket = bucket_at(address, connected)
+        listed = bucket.list_blobs(prefix=prefix, fields="items(name,size),nextPageToken", retry=retry())
+        pages = listed.pages
+        first = next(pages, ())
+    return itertools.chain((first,), pages)
 
 
 def nothing_at(address: str) -> UserError:

@@ -24,6 +24,7 @@ __all__ = [
     "floor_of",  # the share of a region without its content
     "measure_regions",  # the share of each region
     "parse_regions",  # regions as flags name them
+    "predict_images",  # the results of many images, one after another
     "read_regions",  # regions of a file
     "screens_of",  # the screens of a map
     "tint",  # a map in heat colours over its image

@@ -8,7 +8,7 @@ from .heat import (
     tint as tint,
 )
 from .inputs import Input as Input, find_inputs as find_inputs
-from .predict import ImageResult as ImageResult, Maps as Maps
+from .predict import ImageResult as ImageResult, Maps as Maps, predict_images as predict_images
 from .predictor import Predictor as Predictor, Prepared as Prepared
 from .regions import (
     Measure as Measure,

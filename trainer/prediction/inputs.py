@@ -16,16 +16,19 @@ from trainer.errors import (
     NotFoundError,
     PlaceError,
     SettingError,
+    UnreachableError,
     UserError,
     check,
 )
 from trainer.io import local_path
 from trainer.pictures import SUFFIXES, Picture
-from trainer.places import BucketPlace, Connection, Stored, is_junk, stored_at
+from trainer.places import BucketPlace, Connection, Stored, in_short, is_junk, stored_at, without_query
 from trainer.texts import first_line, printable
 
 BYTES_PER_PIXEL = 4
 """Largest size of a file for each pixel that is allowed. Uncompressed RGBA needs no more."""
+TIMEOUT_S = (15.0, 60.0)
+"""Longest wait for a connection to a web server, and for its next bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +72,23 @@ class Input:
             AmbiguousError,
         )
         return inputs[0]
+
+    @classmethod
+    def at(cls, address: str, key: str, connection: Connection) -> "Input":
+        """Return the image at an address: a path, an object of `gs://`, or a file of `https://` or `http://`.
+
+        Args:
+            address: where it is. Nothing is read yet.
+            key: as in the class.
+            connection: to Cloud Storage.
+        """
+        place = stored_at(address)
+        read = functools.partial(_read_file, pathlib.Path(address))
+        if isinstance(place, BucketPlace):
+            read = functools.partial(_read_object, place.connected(connection), 0)
+        elif address.startswith(("https://", "http://")):
+            read = functools.partial(_read_web, address)
+        return _check_key(cls(address, key, read))
 
     def open(self, max_pixels: int) -> Picture:
         """Read the image and parse its header.
@@ -305,3 +325,22 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 def _read_object(place: BucketPlace, size_bytes: int, max_bytes: int) -> bytes:
     _check_size(printable(str(place)), size_bytes, max_bytes)
     return place.read_object()
+
+
+# === The web ===
+
+
+def _read_web(address: str, max_bytes: int) -> bytes:
+    import requests  # type: ignore[import-untyped]
+
+    name = printable(without_query(address))
+    try:
+        with requests.get(address, timeout=TIMEOUT_S, stream=True) as answer:
+            check(answer.ok, f"{name} is answered with status {answer.status_code}", NotFoundError)
+            content = bytearray()
+            for chunk in answer.iter_content(2**16):
+                content += chunk
+                _check_size(name, len(content), max_bytes)
+            return bytes(content)
+    except requests.RequestException as error:
+        raise UnreachableError(f"cannot read {name} ({in_short(error)}). Check the address") from None

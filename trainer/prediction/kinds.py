@@ -95,16 +95,20 @@ def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def _drawn(grey: NDArray[np.uint8]) -> float:
     """The smaller of `_drawn_along_rows` of the rows and of the columns of an image (h, w)."""
-    return min(_drawn_along_rows(grey), _drawn_along_rows(grey.T))
+    return min(_drawn_along_rows(grey), _drawn_along_rows(np.ascontiguousarray(grey.T)))
 
 
 def _drawn_along_rows(grey: NDArray[np.uint8]) -> float:
     """The share of flat places of an image (h, w) times the share of them that end at an edge, row by row."""
-    equal = np.cumsum(grey[:, 1:] == grey[:, :-1], axis=1, dtype=np.int32)
-    is_flat = equal[:, RUN_PX:] - equal[:, :-RUN_PX] == RUN_PX  # the RUN_PX steps to pixel x + 1 + RUN_PX
+    is_flat, steps = grey[:, 2:] == grey[:, 1:-1], 1
+    while steps < RUN_PX:  # so many equal steps from pixel x + 1 on
+        is_flat = is_flat[:, steps:] & is_flat[:, :-steps]
+        steps *= 2
     if not is_flat[:, RUN_PX:].size:
         return 0.0  # too narrow to have a flat place with an end
-    ends = is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX]
-    behind = [grey[:, 1 + RUN_PX + offset :][:, : ends.shape[1]] for offset in range(RUN_PX)]
+    ends = np.flatnonzero(
+        np.pad(is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX], ((0, 0), (0, 2 * RUN_PX + 1)))
+    )
+    behind = [grey.ravel()[ends + 1 + RUN_PX + offset] for offset in range(RUN_PX)]
     is_edge = functools.reduce(np.maximum, behind) - functools.reduce(np.minimum, behind) > EDGE
-    return float(is_flat.mean() * (ends & is_edge).sum() / max(ends.sum(), 1))
+    return float(is_flat.mean() * np.count_nonzero(is_edge) / max(ends.size, 1))

@@ -1,8 +1,8 @@
 """Predicts the saliency maps of many images, and names and writes the files that are made of each.
 
-Threads read and write while the network predicts image by image. The memory does not grow with the number of
-images: how many are read ahead, how many wait to be written, and how many pixels are decoded at once, each has a
-limit.
+Each image is read, predicted and written in one thread, so that some are read or written while the network
+predicts others. The memory does not grow with the number of images: how many threads there are, and how many
+pixels are decoded at once, each has a limit.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import os
 import pathlib
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,12 +18,12 @@ from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check
 from trainer.io import replacing, write_array
-from trainer.machine import map_ahead, open_pool
+from trainer.machine import map_ahead, n_cpus, open_pool
 from trainer.pictures import Pixels
 from trainer.prediction.heat import draw_grey, tint
 from trainer.prediction.inputs import Input, protect
 from trainer.prediction.kinds import kind_of
-from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, measure_regions, peak_of
+from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, heat_of, measure_regions, peak_of
 from trainer.prediction.saliency_map import Map, screens_of
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.texts import printable, some
@@ -65,6 +65,8 @@ class ImageResult:
     """(y, x) of the map's peak (`regions.peak_of`), pixels. On a long page, it is the first screen's."""
     focus: float = 0.0
     """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
+    heat: Sequence[float] = ()
+    """Where the attention is, in short (`regions.heat_of`). Empty if nobody asked for it."""
 
     def __str__(self) -> str:
         """Where the attention is: the place of the peak, and `focus`."""
@@ -92,15 +94,6 @@ class ImageResult:
             "results": {name: str(path) for name, path in self.written.items()},
             "regions": [measured.as_json() for measured in self.measures],
         }
-
-
-@dataclasses.dataclass(frozen=True)
-class _Job:
-    """An image on its way from its pixels to its files."""
-
-    input: Input
-    paths: Paths
-    prepared: "Prepared"
 
 
 class Maps:
@@ -141,6 +134,7 @@ def predict_images(
     paths: Sequence[Paths],
     config: PredictConfig = PREDICT_DEFAULTS,
     regions: Sequence[Region] = (),
+    with_heat: bool = False,
 ) -> Generator[ImageResult, None, None]:
     """Write the maps of images.
 
@@ -150,6 +144,7 @@ def predict_images(
         paths: the files to write for each image, by format.
         config: how to read and draw. `paths` says what to write.
         regions: to measure in each image.
+        with_heat: whether the results have `ImageResult.heat`.
 
     Yields:
         The result of each image, in order. The result of an image that cannot be read has the reason.
@@ -157,17 +152,11 @@ def predict_images(
     Raises:
         UserError: no more results can be written, or a prediction is not finite.
     """
-    worker = _Worker(predictor, config, regions)
-    max_pending = 4 * (os.cpu_count() or 1)
-    with open_pool() as pool:
-        prepared = map_ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
-        predicted = (_predict(predictor, image) for image in prepared)
-        yield from map_ahead(pool, worker.finish, predicted, max_pending)
-
-
-def _predict(predictor: "Predictor", job: _Job | ImageResult) -> tuple[_Job, dict[str, Map]] | ImageResult:
-    """Pair an image with what the network answers. A failure passes through."""
-    return job if isinstance(job, ImageResult) else (job, predictor.forward(job.prepared))
+    worker = _Worker(predictor, config, regions, with_heat)
+    # As many as the network can use, and as many again to read ahead of it and to write behind it.
+    n_threads = predictor.parallel + n_cpus()
+    with open_pool(n_threads) as pool:
+        yield from map_ahead(pool, worker.predict, zip(inputs, paths, strict=True), 4 * n_threads)
 
 
 class _Budget:
@@ -192,56 +181,62 @@ class _Budget:
 
 
 class _Worker:
-    """Reads images before the network and writes results after it, in threads.
+    """Reads an image, predicts it, and writes its results, in any thread.
 
     A thread waits for pixels only while it holds none.
     """
 
-    def __init__(self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region]) -> None:
+    def __init__(
+        self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region], with_heat: bool
+    ) -> None:
         self._predictor, self._config, self._regions = predictor, config, regions
+        self._with_heat = with_heat
         self._budget = _Budget(PIXELS_AT_ONCE)
 
-    def prepare(self, job: tuple[Input, Paths]) -> _Job | ImageResult:
-        """Read an image and bring it into the form of the network's inputs.
+    def predict(self, job: tuple[Input, Paths]) -> ImageResult:
+        """Predict an image, measure its map, and write the results.
 
         A failure is returned as an `ImageResult` with its message, so that the other images go on.
         """
         image, paths = job
         try:
-            picture = image.open(self._config.most_pixels)
-            for region in self._regions:
-                region.box(picture.size, image.label)
-            with self._budget.reserve(picture.size[0] * picture.size[1]):
-                prepared = self._predictor.prepare(picture.decode(), kind=self._config.kind)
-                return _Job(image, paths, prepared)
+            prepared = self._prepare(image)
         except UserError as error:
             return ImageResult(image, str(error))
+        return self._finish(image, paths, prepared, self._predictor.forward(prepared))
 
-    def finish(self, job: tuple[_Job, dict[str, Map]] | ImageResult) -> ImageResult:
+    def _prepare(self, image: Input) -> "Prepared":
+        """Bring an image into the form of the network's inputs. Raises `UserError` if it cannot be read."""
+        picture = image.open(self._config.most_pixels)
+        for region in self._regions:
+            region.box(picture.size, image.label)
+        with self._budget.reserve(picture.size[0] * picture.size[1]):
+            return self._predictor.prepare(picture.decode(), kind=self._config.kind)
+
+    def _finish(
+        self, image: Input, paths: Paths, prepared: "Prepared", predictions: Mapping[str, Map]
+    ) -> ImageResult:
         """Restore the map to the image's size, measure it, and write the results."""
-        if isinstance(job, ImageResult):
-            return job
-        image, predictions = job
-        height, width = image.prepared.size
+        height, width = prepared.size
         with self._budget.reserve(height * width):
-            restored = self._predictor.restore(image.prepared, predictions)
+            restored = self._predictor.restore(prepared, predictions)
             # Decoded a second time, so that its pixels need not stay in memory until the prediction.
-            is_drawn = "overlay" in image.paths
+            is_drawn = "overlay" in paths
             try:
-                pixels = image.input.open(self._config.most_pixels).decode() if is_drawn else None
+                pixels = image.open(self._config.most_pixels).decode() if is_drawn else None
             except UserError as error:
-                return ImageResult(image.input, str(error))
+                return ImageResult(image, str(error))
             measures = measure_regions(restored, self._regions)
             screens = screens_of(restored)
             peak_at, focused = peak_of(screens[0].map), focus(restored)
-            for name, path in image.paths.items():
+            heat = heat_of(restored) if self._with_heat else ()
+            for name, path in paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)
                 except PlaceError as error:  # such as a name that becomes too long by what is added to it
-                    return ImageResult(image.input, str(error))
-        page = image.prepared.page
-        seen = page, self._predictor.seen_as(page), len(screens)
-        return ImageResult(image.input, "", (height, width), *seen, image.paths, measures, peak_at, focused)
+                    return ImageResult(image, str(error))
+        seen = prepared.page, self._predictor.seen_as(prepared.page), len(screens)
+        return ImageResult(image, "", (height, width), *seen, paths, measures, peak_at, focused, heat)
 
 
 def name_results(

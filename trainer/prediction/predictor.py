@@ -1,5 +1,6 @@
 """A trained network that predicts the saliency map of any image, and of a long page screen by screen."""
 
+import functools
 import os
 import pathlib
 import threading
@@ -40,7 +41,9 @@ class Predictor:
     def __init__(self, model_folder: str | os.PathLike[str], precision: str = "", parallel: int = 1) -> None:
         """Load the network. The other arguments and errors are as for `trainer.network.inference.Inference`."""
         self._folder = pathlib.Path(model_folder)
-        self._precision, self._parallel = precision, parallel
+        self._precision = precision
+        self.parallel = parallel
+        """Images that are computed at once."""
         self.image_sizes = ModelFolder(self._folder).image_sizes
         """Kind of images -> (H, W) of the network's input, pixels. PAGE only if its size is another one."""
         self._networks: dict[str, Inference] = {}
@@ -148,7 +151,10 @@ class Predictor:
         for index, rows in enumerate(prepared.screens):
             top, bottom = round(rows.start * scale), round(rows.stop * scale)
             seen = {kind: _restored(each[index], (bottom - top, width)) for kind, each in maps.items()}
-            mixed: Map = np.add.reduce([np.float32(weights[kind]) * each for kind, each in seen.items()])
+            for kind, each in seen.items():
+                if weights[kind] != 1:
+                    each *= np.float32(weights[kind])
+            mixed: Map = functools.reduce(np.add, seen.values())
             if len(prepared.screens) > 1:
                 mixed /= max(float(mixed.max()), 1e-12)
             screens.append(Screen(slice(top, bottom), mixed))
@@ -194,7 +200,7 @@ class Predictor:
         with self._compiling:
             if kind not in self._networks:
                 self._networks[kind] = Inference(
-                    self._folder, self.image_sizes[kind], self._precision, kind, self._parallel
+                    self._folder, self.image_sizes[kind], self._precision, kind, self.parallel
                 )
             return self._networks[kind]
 

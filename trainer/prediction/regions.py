@@ -1,6 +1,7 @@
 """Measures how much attention rectangles of an image, or of a screen of a long page, get. Needs no TensorFlow."""
 
 import dataclasses
+import itertools
 import math
 import os
 import pathlib
@@ -25,6 +26,8 @@ PEAK_LEVEL, PEAK_RADIUS = 0.9, 0.05
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
+HEAT_CELLS = 8
+"""Cells of `heat_of` in a row, and in a column."""
 MOST_BYTES = 2**23
 """Largest file of regions that is read: `predict` writes some 600 bytes for an image."""
 REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
@@ -208,9 +211,25 @@ def focus(map: npt.NDArray[np.floating]) -> float:
 
 def _focus(map: npt.NDArray[np.floating]) -> float:
     step = math.ceil(math.sqrt(map.size / FOCUS_PIXELS))
-    values = np.sort(map[::step, ::step], axis=None).astype(np.float64)
-    total = float(values.sum())
-    return float(values[-max(1, round(FOCUS_AREA * values.size)) :].sum()) / total if total else FOCUS_AREA
+    values = np.asarray(map)[::step, ::step].ravel()
+    total = float(values.sum(dtype=np.float64))
+    rest = values.size - max(1, round(FOCUS_AREA * values.size))
+    return float(np.partition(values, rest)[rest:].sum(dtype=np.float64)) / total if total else FOCUS_AREA
+
+
+def heat_of(map: npt.NDArray[np.floating]) -> list[float]:
+    """Return the share of a map's sum in each cell of a grid of HEAT_CELLS x HEAT_CELLS, row by row from the top.
+
+    The shares sum to 1. Of an image with fewer pixels than cells in a row or a column, some cells are 0. All are
+    0 if the map is.
+    """
+    grid = np.asarray(map)
+    for axis in (0, 1):
+        edges = np.linspace(0, grid.shape[axis], HEAT_CELLS + 1).astype(int)
+        parts = (np.moveaxis(grid, axis, 0)[slice(*pair)] for pair in itertools.pairwise(edges))
+        grid = np.stack([part.sum(axis=0, dtype=np.float64) for part in parts], axis)
+    total = float(grid.sum())
+    return [float(share) for share in (grid / total if total else grid).ravel()]
 
 
 def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:

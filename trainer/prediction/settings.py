@@ -62,6 +62,11 @@ class PredictConfig:
         return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
 
     @property
+    def endings(self) -> dict[str, str]:
+        """Chosen format -> end of the names of its files in a folder."""
+        return {name: PREDICT_FORMATS[name].ending for name in self.formats}
+
+    @property
     def most_pixels(self) -> int:
         """Number of pixels of the largest image."""
         return int(self.most_megapixels * 10**6)

@@ -101,6 +101,10 @@ class Chip:
     """Share of the peak in float32, where it differs from `efficiency`."""
     quota: str = ""
     """End of Vertex AI's quota metric for its chips. Empty for a CPU: its metric counts vCPUs."""
+    map_seconds: Estimate | None = None
+    """Seconds of one vCPU for one map by the network. None where no maps are predicted: on GPUs and TPUs."""
+    on_vertex: bool = True
+    """Whether Vertex AI has the machine for custom jobs. Kubernetes has every machine of Compute Engine."""
 
     def efficiency_in(self, precision: str) -> Estimate:
         """Share of the peak that a training step is assumed to reach in a precision."""
@@ -218,8 +222,20 @@ _CPU_FLOPS = {
     "bfloat16": 16 / 2 * DEFAULT_NETWORK.cost.flop / 0.96,
 }
 
+# A map of MSI-Net at 240 x 320 took two cores 0.42 s with AVX2, 0.39 s with AVX-512 in float32, and in bfloat16
+# 0.19 s with AVX512_BF16 and 0.044 s with AMX (research/log.md, "Ten million maps"). A vCPU is half a core on
+# Compute Engine, hence up to twice as long.
 CPU = Chip(
-    "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Estimate(0.25, 0.5)
+    "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Estimate(0.25, 0.5),
+    map_seconds=Estimate(0.78, 1.7),
+)  # fmt: skip
+# Custom jobs of Vertex AI have E2, N1, N2 and C2 machines, and no C3 (kuds/mesozoic-labs, pull request 201 of
+# 2026-03). Tasks of a pipeline choose no machine type at all (Vertex AI: Specify the machine configuration for a
+# pipeline step).
+CPU_AMX = dataclasses.replace(
+    CPU, title="CPU with AMX", node_labels={"cloud.google.com/machine-family": "c3"}, memory_bytes=88e9,
+    flops={name: 22 / 16 * flops for name, flops in _CPU_FLOPS.items()},
+    map_seconds=Estimate(0.088, 0.176), on_vertex=False,
 )  # fmt: skip
 # T4 and V100 have no bfloat16. Their tensor cores multiply float16.
 T4 = Chip(
@@ -333,6 +349,20 @@ class Accelerator:
             )
         return look_up("accelerator", name, ACCELERATORS)
 
+    def is_in(self, location: str) -> bool:
+        """Whether Vertex AI has it for custom jobs in a region."""
+        return self.chip.on_vertex and (not self.chip.regions or location in self.chip.regions)
+
+    def check_in(self, location: str) -> None:
+        """Raise `UserError` unless Vertex AI has it for custom jobs in a region."""
+        check(self.is_in(location), self.not_in(location), SettingError)
+
+    def not_in(self, location: str) -> str:
+        """A sentence about a region where `is_in` says no."""
+        if not self.chip.on_vertex:
+            return f"{self.name} ({self.machine_type}) is no machine of custom jobs on Vertex AI. Use it on GKE"
+        return f"{self.name} is not available for training in {location}. It is in {', '.join(self.chip.regions)}"
+
     @property
     def image(self) -> str:
         """Container image for it: cpu, gpu or tpu."""
@@ -433,6 +463,7 @@ class Accelerator:
 
 _ROWS = (
     Accelerator("cpu", CPU, 1, "n1-standard-16", 16, 60, 0.7600, 0.2553),
+    Accelerator("cpu-amx", CPU_AMX, 1, "c3-standard-22", 22, 88, 1.1088, 0.4435),
     Accelerator("t4", T4, 1, "n1-standard-8", 8, 30, 0.7300, 0.3192),
     Accelerator("t4-2", T4, 2, "n1-standard-16", 16, 60, 1.4600, 0.6383),
     Accelerator("t4-4", T4, 4, "n1-standard-32", 32, 120, 2.9200, 1.2766),

@@ -23,7 +23,9 @@ def test_row_is_complete(row):
     assert row.vcpus >= 8
     assert row.host_memory_gb >= 30
     assert row.image == "cpu" or "us-central1" in row.chip.regions
-    assert bool(row.resource_name) == bool(row.node_selector) == (row.image != "cpu")
+    assert bool(row.resource_name) == (row.image != "cpu")
+    assert bool(row.node_selector) == (row.name != "cpu")
+    assert bool(row.chip.map_seconds) == (row.image == "cpu")
 
 
 @pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
