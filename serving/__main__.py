@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import signal
 import sys
 import threading
 
@@ -66,11 +67,19 @@ def serve(name: str, config: ServerConfig, contract: Contract) -> None:
         model.follow(stop, say)
 
     threading.Thread(target=load, daemon=True).start()
-    server.run()
-    stop.set()
-    maps.close()
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        server.run()
+    finally:
+        stop.set()
+        maps.close()
     if failed:
         raise failed[0]
+
+
+def _end(*_: object) -> None:
+    """Exit with 0. After SIGTERM, uvicorn answers what has begun, and then gives the signal to this handler."""
+    raise SystemExit
 
 
 if __name__ == "__main__":
