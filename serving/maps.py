@@ -7,10 +7,12 @@ import io
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from serving.settings import ServerConfig
 from trainer.errors import ContentError, UserError
@@ -18,6 +20,7 @@ from trainer.pictures import Picture
 from trainer.prediction import Predictor, draw_grey
 
 Prediction = dict[str, Any]
+Result = TypeVar("Result")
 
 
 class FullError(Exception):
@@ -34,20 +37,23 @@ class Maps:
 
     def __init__(self, parallel: int, config: ServerConfig) -> None:
         """Start no thread yet. `parallel` networks compute at once, while another image is decoded or written."""
-        self._threads = ThreadPoolExecutor(parallel + 1, "maps")
+        self._n_threads = parallel + 1
+        self._turns = _Turns[tuple[Prediction, float]](self._n_threads)
         self._pixels = _Budget(int(config.most_megapixels * 10**6))
         self._most_waiting = config.most_waiting
         self._waiting = 0
-        self._mean_s = 0.5 / parallel
+        self._mean_s = 0.5
 
     def close(self) -> None:
         """Compute what has begun, and nothing else."""
-        self._threads.shutdown(cancel_futures=True)
+        self._turns.close()
 
     async def predict(
         self, predictor: Predictor, images: Sequence[str], kind: str, leaves: Callable[[], Awaitable[object]]
     ) -> list[Prediction]:
         """Compute the predictions of images in base64, in their order. Fewer if the client leaves.
+
+        While several calls wait, each has one image computed in turn.
 
         Args:
             predictor: of the model.
@@ -59,9 +65,10 @@ class Maps:
             FullError: too many images are waiting already. None of these does.
         """
         if self._waiting + len(images) > self._most_waiting:
-            raise FullError(math.ceil((self._waiting + len(images) - self._most_waiting) * self._mean_s))
+            excess = self._waiting + len(images) - self._most_waiting
+            raise FullError(math.ceil(excess * self._mean_s / self._n_threads))
         self._waiting += len(images)
-        futures = [self._threads.submit(self._timed, predictor, image, kind) for image in images]
+        futures = self._turns.submit([partial(self._timed, predictor, image, kind) for image in images])
         done = asyncio.gather(*map(self._finished, futures))
         leaving = asyncio.ensure_future(leaves())
         try:
@@ -110,6 +117,41 @@ def _decoded(image: str) -> bytes:
         return base64.b64decode(image, validate=True)
     except (binascii.Error, ValueError):
         raise ContentError("the image is not in base64: encode the bytes of its file") from None
+
+
+class _Turns(Generic[Result]):
+    """Runs lists of work in threads, one thing of each list in turn, so that a long list holds no other one up."""
+
+    def __init__(self, n_threads: int) -> None:
+        self._threads = ThreadPoolExecutor(n_threads, "maps")
+        self._waiting: deque[deque[tuple[Future[Result], Callable[[], Result]]]] = deque()
+        """The lists in the order of their turns, none of them empty. The threads have an entry for each thing."""
+        self._changing = threading.Lock()
+
+    def close(self) -> None:
+        """Finish what has begun, and nothing else."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def submit(self, work: Sequence[Callable[[], Result]]) -> "list[Future[Result]]":
+        """Run a list of work, at least one, in its order. Returns the future of each."""
+        futures: list[Future[Result]] = [Future() for _ in work]
+        with self._changing:
+            self._waiting.append(deque(zip(futures, work, strict=True)))
+        for _ in work:
+            self._threads.submit(self._run_next)
+        return futures
+
+    def _run_next(self) -> None:
+        with self._changing:
+            listed = self._waiting.popleft()
+            future, work = listed.popleft()
+            if listed:
+                self._waiting.append(listed)
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:  # whoever waits for the future has it
+                future.set_exception(error)
 
 
 class _Budget:

@@ -178,18 +178,22 @@ def test_until_the_model_is_loaded_health_and_requests_say_so(folder):
 
 
 class Gate:
-    """Holds every map back until `open` is set, and counts those that have begun."""
+    """Holds every map back until `open` is set, and has the heights of the images that have begun, in order."""
 
     def __init__(self, predictor):
-        self._predictor, self.open, self.begun = predictor, threading.Event(), 0
+        self._predictor, self.open, self.heights = predictor, threading.Event(), []
 
     def __getattr__(self, name):
         return getattr(self._predictor, name)
 
-    def predict(self, *args, **options):
-        self.begun += 1
+    @property
+    def begun(self):
+        return len(self.heights)
+
+    def predict(self, image, **options):
+        self.heights.append(len(image))
         assert self.open.wait(60)
-        return self._predictor.predict(*args, **options)
+        return self._predictor.predict(image, **options)
 
 
 @pytest.fixture
@@ -225,6 +229,23 @@ def test_more_images_than_may_wait_are_refused_and_asked_for_again(held):
         first.join()
         assert answers[0][0] == 200
         assert ask(address, body)[0] == 200
+
+
+def test_requests_take_turns_so_that_one_with_many_images_holds_none_up(held):
+    model, gate = held
+    other = encoded(np.full((11, 9, 3), 7, np.uint8))
+    with serving(model) as (address, _):
+        many = threading.Thread(target=ask, args=(address, {"instances": [instance(SMALL)] * 20}))
+        many.start()
+        until(lambda: gate.begun == 3)  # two networks, and one more thread
+        one = threading.Thread(target=ask, args=(address, {"instances": [instance(other)]}))
+        one.start()
+        time.sleep(0.3)
+        gate.open.set()
+        one.join()
+        many.join()
+    assert sorted(gate.heights) == [9] * 20 + [11]
+    assert gate.heights.index(11) < 3 + 2 + 3  # the threads may exchange places
 
 
 def test_images_of_a_client_that_left_are_not_computed(held):
