@@ -7,7 +7,8 @@ import asyncio
 import dataclasses
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -86,6 +87,7 @@ class _App:
 
     def __init__(self, model: ServedModel, maps: Maps, config: ServerConfig, say: Callable[[str], None]) -> None:
         self._model, self._maps, self._config, self._say = model, maps, config, say
+        self._bytes_left = int(config.most_waiting_megabytes * 10**6)
 
     async def alive(self, request: Request) -> Response:
         """Answer that the server runs, loaded or not."""
@@ -108,13 +110,17 @@ class _App:
         """Answer with the prediction of each instance, in their order."""
         begin, what = time.perf_counter(), "no images"
         try:
-            asked, n_bytes = await self._asked(request)
-            what = f"{len(asked.images)} images, {n_bytes / 1e6:.1f} MB"
-            predictions = await self._predictions(request, asked)
-            failed = sum("error" in each for each in predictions)
-            what += f", {failed} of them no image" if failed else ""
-            left = len(predictions) < len(asked.images)
-            response = Response(status_code=CLIENT_LEFT) if left else await _as_json(predictions)
+            with self._holding() as hold:
+                asked, n_bytes = await self._asked(request, hold)
+                what = f"{len(asked.images)} images, {n_bytes / 1e6:.1f} MB"
+                predictions = await self._predictions(request, asked)
+                failed = sum("error" in each for each in predictions)
+                what += f", {failed} of them no image" if failed else ""
+                left = len(predictions) < len(asked.images)
+                response = Response(status_code=CLIENT_LEFT) if left else await _as_json(predictions)
+        except FullError as error:
+            detail = HTTPException(429, str(error), {"Retry-After": str(error.retry_s)})
+            response, what = await _refuse(request, detail), f"{what}: {error}"
         except HTTPException as error:
             response, what = await _refuse(request, error), f"{what}: {error.detail}"
         except ClientDisconnect:
@@ -123,15 +129,33 @@ class _App:
         self._say(f"{request.url.path} {response.status_code} {milliseconds:.0f} ms, {what}")
         return response
 
-    async def _asked(self, request: Request) -> tuple[Asked, int]:
-        """What a request asks for, and its bytes. Raises `HTTPException` with its reason."""
-        most = int(self._config.most_megabytes * 10**6)
+    @contextmanager
+    def _holding(self) -> Iterator[Callable[[int], None]]:
+        """A context with a function that takes bytes until its end. The function raises `FullError`."""
+        held = 0
+
+        def hold(n: int) -> None:
+            nonlocal held
+            if n > self._bytes_left:
+                raise FullError(self._maps.seconds(1), "too many megabytes")
+            self._bytes_left -= n
+            held += n
+
+        try:
+            yield hold
+        finally:
+            self._bytes_left += held
+
+    async def _asked(self, request: Request, hold: Callable[[int], None]) -> tuple[Asked, int]:
+        """What a request asks for, and its bytes. Raises `HTTPException` with its reason, and as `hold`."""
+        most = self._config.most_bytes
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > most:
                 raise HTTPException(413, f"the request has more than {most / 1e6:g} MB: send fewer images")
-        return await asyncio.to_thread(parse_request, body, self._config.most_instances), len(body)
+            hold(len(chunk))
+        return await asyncio.to_thread(parse_request, body, self._config.most_images), len(body)
 
     async def _predictions(self, request: Request, asked: Asked) -> list[dict[str, Any]]:
         loaded = self._loaded()
@@ -140,8 +164,6 @@ class _App:
             return await self._maps.predict(loaded.predictor, asked.images, asked.kind, request.receive)
         except UserError as error:
             raise HTTPException(400, str(error)) from None
-        except FullError as error:
-            raise HTTPException(429, str(error), {"Retry-After": str(error.retry_s)}) from None
 
     def _loaded(self) -> Loaded:
         if self._model.loaded is None:

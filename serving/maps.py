@@ -24,10 +24,10 @@ Result = TypeVar("Result")
 
 
 class FullError(Exception):
-    """There are too many images already."""
+    """There are too many images, or too large requests, already."""
 
-    def __init__(self, retry_s: int) -> None:
-        super().__init__("too many images are waiting. Send the request again later")
+    def __init__(self, retry_s: int, what: str = "too many images") -> None:
+        super().__init__(f"{what} are waiting. Send the request again later")
         self.retry_s = retry_s
         """Whole seconds until there is probably room."""
 
@@ -48,6 +48,10 @@ class Maps:
         """Compute what has begun, and nothing else."""
         self._turns.close()
 
+    def seconds(self, n: int) -> int:
+        """Whole seconds until this many of the images that wait are probably computed. At least 1."""
+        return math.ceil(n * self._mean_s / self._n_threads)
+
     async def predict(
         self, predictor: Predictor, images: Sequence[str], kind: str, leaves: Callable[[], Awaitable[object]]
     ) -> list[Prediction]:
@@ -65,8 +69,7 @@ class Maps:
             FullError: too many images are waiting already. None of these does.
         """
         if self._waiting + len(images) > self._most_waiting:
-            excess = self._waiting + len(images) - self._most_waiting
-            raise FullError(math.ceil(excess * self._mean_s / self._n_threads))
+            raise FullError(self.seconds(self._waiting + len(images) - self._most_waiting))
         self._waiting += len(images)
         futures = self._turns.submit([partial(self._timed, predictor, image, kind) for image in images])
         done = asyncio.gather(*map(self._finished, futures))

@@ -29,9 +29,20 @@ class ServerConfig:
     most_megabytes: float = setting(64, "Largest request.", gt=0)
     most_instances: int = setting(64, "Images of a request.", gt=0)
     most_waiting: int = setting(128, "Images of all requests that wait or are computed.", gt=0)
+    most_waiting_megabytes: float = setting(512, "All requests that are read, wait or are computed.", gt=0)
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the largest request. A larger one could never be taken."""
+        return int(min(self.most_megabytes, self.most_waiting_megabytes) * 10**6)
+
+    @property
+    def most_images(self) -> int:
+        """Of the largest request. One with more could never be taken."""
+        return min(self.most_instances, self.most_waiting)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -231,6 +231,30 @@ def test_more_images_than_may_wait_are_refused_and_asked_for_again(held):
         assert ask(address, body)[0] == 200
 
 
+def test_more_bytes_than_may_wait_are_refused_and_asked_for_again(held):
+    model, gate = held
+    large = {"instances": [instance(SMALL + bytes(1_200_000))]}
+    with serving(model, most_waiting_megabytes=3) as (address, _):
+        answers = []
+        first = threading.Thread(target=lambda: answers.append(ask(address, large)))
+        first.start()
+        until(lambda: gate.begun)
+        for _ in range(2):  # what is refused holds nothing
+            status, answer, headers = ask(address, large)
+            assert (status, int(headers["Retry-After"])) == (429, 1)
+            assert "megabytes" in answer["error"]
+        gate.open.set()
+        first.join()
+        assert answers[0][0] == 200
+        assert ask(address, large)[0] == 200
+
+
+def test_request_that_could_never_be_taken_is_not_asked_for_again(model):
+    with serving(model, most_waiting=2, most_waiting_megabytes=1) as (address, _):
+        assert ask(address, {"instances": [instance(SMALL)] * 3})[0] == 413
+        assert ask(address, {"instances": [instance(SMALL + bytes(1_000_000))]})[0] == 413
+
+
 def test_requests_take_turns_so_that_one_with_many_images_holds_none_up(held):
     model, gate = held
     other = encoded(np.full((11, 9, 3), 7, np.uint8))
