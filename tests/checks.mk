@@ -24,8 +24,11 @@ EXAMPLE_WORKFLOWS := docs/check/attention.yml
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
+# The program that loads the server. Go checks the module against its public database of checksums.
+VEGETA := .tools/bin/vegeta
+VEGETA_PACKAGE := github.com/tsenart/vegeta/v12@v12.13.0
 
-.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-gpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster check-newest check-guides cluster-needs
+.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-gpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-serving-load check-images check-gcloud check-cluster check-newest check-guides cluster-needs
 
 ### Checks (make COMMAND)
 
@@ -72,6 +75,9 @@ check-packages: $(AUDIT)/.installed ## Ask PyPI for known vulnerabilities of all
 
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
+
+check-serving-load: $(INSTALLED) $(VEGETA) ## Load the server with eight clients, overload it, and stop it at work (10 minutes; needs Go): [DURATION=60 seconds in place of 300]
+	DURATION=$(or $(call given,DURATION),300) $(BIN)/python -m pytest tests/check_serving_load.py --capture no $(ARGS)
 
 check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (10 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
 	$(BIN)/python -m tests.check_images $(ARGS)
@@ -146,6 +152,10 @@ $(AUDIT)/.installed: requirements/audit.txt | $(UV_INSTALLED)
 $(GCSFUSE):
 	@$(call needs_go,gcsfuse)
 	GOBIN=$(abspath $(@D)) go install $(GCSFUSE_PACKAGE)
+
+$(VEGETA):
+	@$(call needs_go,vegeta)
+	GOBIN=$(abspath $(@D)) go install $(VEGETA_PACKAGE)
 
 needs_go = command -v go >/dev/null || { echo "error: $(1) is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
 
