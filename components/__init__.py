@@ -20,6 +20,6 @@ IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks. An environment adds its repository and tag."""
 NEVER_CACHED = (
     *("check-run", "check-data", "end-branch"),
-    *("named-model", "importer", "evaluate-model", "upload-model", "deploy-version", "report-end"),
+    *("named-model", "importer", "evaluate-model", "upload-model", "deploy-version", "report-end", "fall-back"),
 )
 """Tasks that depend on more than their inputs, such as the current registry. `end_branch` has to run."""

@@ -134,7 +134,7 @@ def test_runs_go_where_files_may_expire_and_models_do_not(environment):
 
 def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):
     keys = set(re.findall(r"(?m)^(\w+) =", environment_text().partition("[labels]")[0]))
-    all_keys = {name for name in Environment.__dataclass_fields__ if name not in ("name", "parameters")}
+    all_keys = {name for name in Environment.__dataclass_fields__ if name not in ("name", "parameters", "further")}
     # A network to peer with, another address of the API and people to notify have no default.
     own = {"network", "endpoint", "notify", "webhook", "webhook_on"}
     assert keys | {"labels"} == all_keys - own - OF_KUBEFLOW

@@ -12,7 +12,7 @@ import re
 
 import yaml
 
-from tests.vertex import NAMES, NOW, ApiError, check_labels, matches, operation, page, route
+from tests.vertex import ELSEWHERE, LOCATION, NAMES, NOW, ApiError, check_labels, matches, operation, page, route
 
 END = "2026-03-02T11:02:05Z"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -44,17 +44,22 @@ def small(**parameters):
 
 @route("POST", "pipelineJobs")
 def create(server, request):
-    return _create(server, request.body, request.query["pipelineJobId"])
+    return _create(server, request.body, request.query["pipelineJobId"], _names(request))
 
 
-def _create(server, job, run):
+def _names(request):
+    """The parent of the resources in the region of a request, with the project's number."""
+    return NAMES.replace(LOCATION, ELSEWHERE) if f"/{ELSEWHERE}/" in request.path else NAMES
+
+
+def _create(server, job, run, names):
     runs = server.kept("runs")
     if not re.fullmatch(r"[a-z][-a-z0-9]{0,127}", run):
         raise ApiError(400, f"pipelineJobId {run!r} is not valid")
     if run in runs:
         raise ApiError(409, f"The PipelineJob {NAMES}/pipelineJobs/{run} already exists")
     _check_job(job)
-    created = {**job, "name": f"{NAMES}/pipelineJobs/{run}", "createTime": NOW}
+    created = {**job, "name": f"{names}/pipelineJobs/{run}", "createTime": NOW}
     runs[run] = {"job": created, "asked": 0, "cancelled": False}
     if scripts := server.state.get("scripts"):
         runs[run]["script"] = scripts.pop(0)
@@ -94,16 +99,16 @@ def _task(number, parent, name, how):
     return {**task, "error": {"code": 9, "message": message}} if message else task
 
 
-def _run(server, run):
-    try:
-        return server.kept("runs")[run]
-    except KeyError:
-        raise ApiError(404, f"The PipelineJob {NAMES}/pipelineJobs/{run} was not found") from None
+def _run(server, request, run):
+    entry, name = server.kept("runs").get(run), f"{_names(request)}/pipelineJobs/{run}"
+    if not entry or entry["job"]["name"] != name:
+        raise ApiError(404, f"The PipelineJob {name} was not found")
+    return entry
 
 
 @route("GET", r"pipelineJobs/([^/:]+)")
 def get(server, request, run):
-    entry = _run(server, run)
+    entry = _run(server, request, run)
     shown = _shown(server, entry)
     entry["asked"] += 1
     return shown
@@ -113,6 +118,7 @@ def get(server, request, run):
 def list_runs(server, request):
     query = dict(request.query)
     jobs = [_shown(server, entry) for entry in reversed(server.kept("runs").values())]
+    jobs = [job for job in jobs if job["name"].startswith(f"{_names(request)}/")]
     expression = query.pop("filter", "")
     selected = [
         job
@@ -125,7 +131,7 @@ def list_runs(server, request):
 
 @route("POST", r"pipelineJobs/([^/:]+):cancel")
 def cancel(server, request, run):
-    _run(server, run)["cancelled"] = True
+    _run(server, request, run)["cancelled"] = True
     return {}
 
 

@@ -168,9 +168,12 @@ class PlannedRun:
     def needs(self) -> list[Need]:
         """Everything that the run needs besides rights and APIs: buckets, data, images and quota."""
         written, outputs = self.written, buckets_in([stored_at(self.bucket)])
+        address = Address.found(str(self.values.get("registry", "")))
+        versions = buckets_in([stored_at(address.staging)]) if address and address.staging else []
+        regions = {name: address.location for name in versions if address and name not in outputs}
         named = dict.fromkeys((*written, *buckets_in(place for _, place in self.sources)))
         return [
-            *(Bucket(name, name in written, name in outputs) for name in named),
+            *(Bucket(name, name in written, name in outputs, regions.get(name, "")) for name in named),
             *(Source(name, place) for name, place in self.sources),
             *(Image(name, self.environment) for name in self.images),
             *self.quotas,
@@ -210,6 +213,8 @@ class Bucket:
     name: str
     is_written: bool
     before_start: bool
+    region: str = ""
+    """Where it must be instead, such as the region of the registry that reads versions in it."""
 
     @property
     def subject(self) -> str:
@@ -218,7 +223,7 @@ class Bucket:
 
     def ask(self, api: Api) -> Finding:
         """Whether it exists, and is where it must be."""
-        location, project = api.region.location, api.region.project
+        location, project = self.region or api.region.location, api.region.project
         found = api.find("storage", f"storage/v1/b/{_quoted(self.name)}")
         if found is None:
             command = f"gcloud storage buckets create gs://{self.name} --location={location} --project={project}"
@@ -230,7 +235,8 @@ class Bucket:
         if not self.is_written or found_in == location or is_area:
             return Finding(State.OK, f"{self.subject} is in {found_in}")
         remedy = f"set bucket to one in {location}, or location to the bucket's region"
-        return Finding(State.MISSING, f"{self.subject} is in {found_in}, but runs are in {location}", remedy)
+        what = "the registry is" if self.region else "runs are"
+        return Finding(State.MISSING, f"{self.subject} is in {found_in}, but {what} in {location}", remedy)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ __all__ = [
     "api_session",  # a session that sends this machine's credentials
     "brief_error",  # the type and message of an error in one line
     "check_api_address",  # refuses an address that is no API's
+    "has_cached_tasks",  # whether a pipeline takes results from the cache
     "message_as_json",  # a message of the API as JSON
     "parent_of",  # the prefix of the names of all resources in a region
     "reported_errors",  # turns the errors of Google's libraries into mistakes

@@ -15,4 +15,10 @@ from .api import (
     service_address as service_address,
     service_client as service_client,
 )
-from .run import Run as Run, message_as_json as message_as_json, state_of as state_of, titles_of as titles_of
+from .run import (
+    Run as Run,
+    has_cached_tasks as has_cached_tasks,
+    message_as_json as message_as_json,
+    state_of as state_of,
+    titles_of as titles_of,
+)

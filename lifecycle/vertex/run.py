@@ -91,6 +91,15 @@ def message_as_json(message: Any) -> dict[str, Any]:
     return dict(type(message).to_dict(message, preserving_proto_field_name=False))
 
 
+def has_cached_tasks(spec: Mapping[str, Any]) -> bool:
+    """Whether a repeated run of the compiled pipeline `spec` takes results of any task from the cache."""
+    return any(
+        task.get("cachingOptions", {}).get("enableCache", False)
+        for component in (spec["root"], *spec.get("components", {}).values())
+        for task in component.get("dag", {}).get("tasks", {}).values()
+    )
+
+
 # === Titles ===
 
 

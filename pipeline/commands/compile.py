@@ -16,7 +16,14 @@ from collections.abc import Sequence
 
 from lifecycle.runs import validate_values
 from pipeline.commands.parameter_flags import add_parameters, passed_parameters
-from pipeline.graph import Environment, layered_values, load_environment, write_components, write_pipeline
+from pipeline.graph import (
+    Environment,
+    layered_values,
+    load_environment,
+    load_environments,
+    write_components,
+    write_pipeline,
+)
 from trainer.errors import ContentError, NotFoundError, SettingError, check, check_choice
 from trainer.settings import Parser
 
@@ -28,7 +35,10 @@ FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}
 def configure(parser: Parser) -> None:
     parser.add_argument("--target", default="", help="vertex or kubeflow. Both if empty")
     parser.add_argument(
-        "--env", default="", help="environment with the names of the images. If empty, the one of the target"
+        "--env",
+        default="",
+        help="environment with the names of the images. If empty, the one of the target. Several, such as "
+        "prod,prod-eu, are tried in turn if a region has no machines",
     )
     parser.add_argument("--output", type=pathlib.Path, help="file to write. By default the committed file")
     parser.add_argument("--check", action="store_true", help="fail if the file is out of date, and write nothing")
@@ -46,10 +56,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         check_choice("target", parsed.target, FILES)
     default = [parsed.target] if parsed.target else ["vertex"] if parsed.output else FILES
     for name in [parsed.env] if parsed.env else default:
-        environment = load_environment(name)
+        environment = load_environments(name)
         target = parsed.target or (environment.target if environment.target in FILES else "vertex")
         environment.require_target(target)
-        if environment.name not in FILES:
+        if environment.name not in FILES or environment.further:
             check(
                 parsed.output is not None,
                 f"{FILES[target]} is compiled for {target}.toml. Name your file with --output",

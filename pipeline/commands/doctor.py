@@ -9,16 +9,16 @@ run that you plan, as for `submit`.
 what works on the mount of Cloud Storage. It also trains one step.
 
 A line begins with ✓ for what is there, ✗ for what is missing, and ? for what could not be asked. The exit status
-is 1 if something is missing, and 0 otherwise.
+is 1 if something is missing, and 0 otherwise. Several environments, such as --env prod,prod-eu, are all checked.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from lifecycle.runs import Finding, State
+from lifecycle.runs import Finding, State, Values
 from pipeline.commands.parameter_flags import add_environment, add_parameters, confirmed, passed_parameters
-from pipeline.graph import load_environment
+from pipeline.graph import Environment, load_environments
 from pipeline.vertex import ExaminedRun
 from trainer.settings import Parser
 
@@ -26,7 +26,7 @@ HELP = "check what a run on Vertex AI needs: what is there, what is missing, and
 
 
 def configure(parser: Parser) -> None:
-    add_environment(parser)
+    add_environment(parser, several=True)
     parser.add_argument(
         "--live", action="store_true", help="also run one job, about 7 minutes, on the accelerator"
     )
@@ -36,16 +36,14 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
-    environment = load_environment(parsed.env)
+    first = load_environments(parsed.env)
     # A terminal that shows ASCII only gets question marks for the signs.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    run = ExaminedRun.of(environment, passed)
-    seen = _shown(*run.settings)
-    for title, findings in run.examine():
-        seen += _shown(title, findings)
-    offer = f"{run.offer}." if parsed.live else ""
-    if parsed.live and confirmed(offer, parsed.yes, "No job is run."):
-        seen += _shown("Job on the accelerator", list(run.try_job()))
+    seen = []
+    for environment in (first, *first.further):
+        if first.further:
+            print(f"Environment {environment.name}, {environment.location}")
+        seen += _examined(parsed, environment, passed)
     states = [finding.state for finding in seen]
     good, bad, open_ = (states.count(state) for state in (State.OK, State.MISSING, State.UNKNOWN))
     following = (
@@ -56,6 +54,18 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         following = f"start a run with `python -m pipeline submit --env {parsed.env}`"
     print(f"{good} found, {bad} missing, {open_} unknown: {following}")
     return int(bool(bad))
+
+
+def _examined(parsed: argparse.Namespace, environment: Environment, passed: Values) -> list[Finding]:
+    """Print the findings about a run in an environment, and if asked run a job there. Return them."""
+    run = ExaminedRun.of(environment, passed)
+    seen = _shown(*run.settings)
+    for title, findings in run.examine():
+        seen += _shown(title, findings)
+    offer = f"{run.offer}." if parsed.live else ""
+    if parsed.live and confirmed(offer, parsed.yes, "No job is run."):
+        seen += _shown("Job on the accelerator", list(run.try_job()))
+    return seen
 
 
 def _shown(title: str, findings: list[Finding]) -> list[Finding]:

@@ -8,9 +8,10 @@ from trainer.errors import AmbiguousError, UnknownNameError, check
 from trainer.settings import Parser, add_flag
 
 
-def add_environment(parser: argparse.ArgumentParser, default: str = "vertex") -> None:
-    """Give `parser` the flag of the environment."""
-    parser.add_argument("--env", default=default, help="environment: a name in configs/, or a TOML file")
+def add_environment(parser: argparse.ArgumentParser, default: str = "vertex", several: bool = False) -> None:
+    """Give `parser` the flag of the environment. `several` says that it takes a list of them."""
+    more = ". Several, such as prod,prod-eu, are tried in turn if a region has no machines" if several else ""
+    parser.add_argument("--env", default=default, help=f"environment: a name in configs/, or a TOML file{more}")
 
 
 def add_template(parser: argparse.ArgumentParser) -> None:

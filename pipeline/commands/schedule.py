@@ -6,17 +6,21 @@ it). apply makes the schedules of the environment equal to the files, and shows 
 it changes nothing. Runs of one schedule never overlap: a run is skipped if the previous one has not ended. A run
 ends after a few minutes, without training, if a version was made of the same data, settings, code and start and
 was compared with the default (skip_unchanged = false trains in any case).
+
+apply with several environments, such as --env prod,prod-eu, makes schedules in the region of the first. If a
+training gets no machine there, the last task of its run starts another one, with the next accelerator, and then in
+the next region.
 """
 
 import argparse
 import dataclasses
 import datetime
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from lifecycle.vertex import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
-from pipeline.graph import Environment, load_environment
+from pipeline.graph import Environment, load_environments
 from pipeline.vertex import (
     Schedule,
     ScheduleChange,
@@ -39,7 +43,7 @@ TIME = "%a %Y-%m-%d %H:%M %Z"
 
 def configure(parser: Parser) -> None:
     parser.add_argument("action", choices=ACTIONS, type=_action)
-    add_environment(parser)
+    add_environment(parser, several=True)
     parser.add_argument(
         "--name", default="", help="name or id of the schedule. May be left out if the environment has only one"
     )
@@ -70,7 +74,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         "--all is for delete, without --name",
         SettingError,
     )
-    environment = load_environment(parsed.env)
+    environment = load_environments(parsed.env)
     environment.require_target("vertex")
     if parsed.action == "apply":
         return _apply(parsed, environment)
@@ -118,10 +122,11 @@ def _chosen(environment: Environment, name: str, every: bool) -> list[Schedule]:
 
 
 def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
-    wanted = []
+    wanted, fallbacks = [], {}
     for each in read_schedules(environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache):
         plan, passed_over = each.plan.with_one_accelerator()
         wanted.append(dataclasses.replace(each, plan=plan))
+        fallbacks[plan.name] = each.plan.fallback
         for line in passed_over:
             print(f"{plan.name}: {line}")
     steps = compare_schedules(environment, wanted, parsed.prune)
@@ -130,6 +135,7 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
         print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences, *_summary(step)]))
     steps = [step for step in steps if step.is_change]
     made = [step.wanted.plan for step in steps if step.wanted and step.makes_one]
+    _say_what_falls_back({plan.name: fallbacks[plan.name] for plan in made}, bool(environment.further))
     _warn_of_same_model(environment, made, [step.name for step in steps if step.deletes])
     if parsed.dry_run or not steps:
         print("Nothing was changed. Without --dry-run, it is done." if steps else "There is nothing to do.")
@@ -139,6 +145,22 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
     for step in steps:
         print(f"Done: {step.action} {step.name} ({step.apply().id})", flush=True)
     return 0
+
+
+def _say_what_falls_back(sentences: Mapping[str, Sequence[str]], follows: bool) -> None:
+    """Say what the runs of each schedule that is made do without a machine.
+
+    `follows` says whether another run may follow one. If so, this says what a schedule cannot do then.
+    """
+    for name, said in sentences.items():
+        for sentence in said:
+            print(f"{name}: {sentence}")
+    if sentences and follows:
+        print(
+            "note: a run that another one starts is none of the schedule's. Pausing or deleting the schedule does "
+            "not stop it, and the schedule may start its next run meanwhile. A job that waits for a machine has "
+            "not failed: nothing follows it before it ends"
+        )
 
 
 def _summary(step: ScheduleChange) -> list[str]:

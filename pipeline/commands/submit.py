@@ -9,16 +9,19 @@ that you pass overrides each of its settings there. Write a parameter as --base-
 and 2 if it was cancelled. If a training gets no machine, and its accelerator is the first of several, another run
 tries the next one, unless --cache off would make it repeat a base training. Ctrl-C stops watching, but not the
 run.
+
+With several environments, such as --env prod,prod-eu, nobody has to wait: the last task of a run that got no
+machine starts another one, with the next accelerator, and then in the next region. --wait follows it there.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lifecycle.vertex import titles_of
 from pipeline.commands.parameter_flags import add_environment, add_parameters, add_template, passed_parameters
-from pipeline.graph import load_environment
+from pipeline.graph import load_environments
 from pipeline.vertex import SentRun, Submission
 from trainer.errors import SettingError, UnreachableError, UserError, check
 from trainer.settings import Parser
@@ -29,7 +32,7 @@ FAILED = 1
 
 
 def configure(parser: Parser) -> None:
-    add_environment(parser)
+    add_environment(parser, several=True)
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends")
     parser.add_argument("--dry-run", action="store_true", help="say what would be started, and send nothing")
     parser.add_argument("--json", action="store_true", help="for --dry-run: print the whole request as JSON")
@@ -40,28 +43,38 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
-    environment = load_environment(parsed.env)
+    environment = load_environments(parsed.env)
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run", SettingError)
     submission = Submission.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
         if parsed.json:
             print(json.dumps(submission.request, indent=2))
             return 0
-        print("\n".join(submission.summary(Run=submission.run)))
+        print("\n".join([*submission.summary(Run=submission.run), *submission.fallback]))
         print("Nothing was sent. --json prints the whole request. Without --dry-run, the run is started.")
         return 0
     while True:
         started = _start(submission, parsed.env)
-        sent = SentRun(environment, started.run)
+        sent, titles = SentRun(environment, started.run), titles_of(started.job["pipelineSpec"])
         if not parsed.wait:
-            print(f"Status:  {sent.command('show')}")
+            print("\n".join([f"Status:  {sent.command('show')}", *submission.fallback]))
             return 0
-        status = sent.follow(titles_of(started.job["pipelineSpec"]))
+        status = sent.follow(titles)
+        if started.locations:
+            return _follow_further(sent, titles, status)
         further = submission.fall_back(started) if status == FAILED else None
         if further is None:
             return status
         print("A training got no machine. Another run tries the next accelerator.")
         submission = further
+
+
+def _follow_further(sent: SentRun, titles: Mapping[str, str], status: int) -> int:
+    """Follow each run that the last task of the one before has started. Return the status of the last."""
+    while status == FAILED and (later := sent.following()):
+        print(f"A training got no machine. Run {later.run} in {later.environment.location} follows: {later.link}")
+        sent, status = later, later.follow(titles)
+    return status
 
 
 def _start(submission: Submission, name: str) -> Submission:

@@ -14,6 +14,7 @@ __all__ = [
     "known_regions",  # the regions with accelerators
     "layered_values",  # the parameters of several layers as one
     "load_environment",  # reads an environment's file
+    "load_environments",  # reads several, in which a run is tried in turn
     "pipeline_for",  # the pipeline function for an environment
     "publish",  # compiles, and uploads to a repository of templates
     "write_components",  # writes the compiled tasks

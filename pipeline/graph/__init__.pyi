@@ -17,5 +17,6 @@ from .environment import (
     Environment as Environment,
     layered_values as layered_values,
     load_environment as load_environment,
+    load_environments as load_environments,
 )
 from .prediction_dag import Prediction as Prediction, write_prediction as write_prediction

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
-from lifecycle.runs import Values
+from lifecycle.runs import Place, Values
 from lifecycle.vertex import brief_error, reported_errors
 from pipeline.graph.environment import Environment
 from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice
@@ -127,21 +127,17 @@ class Template:
         """Name of the images with `{}` for the kind, such as `host/msinet-{}:v1`; empty in others' pipelines."""
         return str(self._constant("image_pattern", ""))
 
-    def _constant(self, name: str, default: Any) -> Any:
-        """A constant of the first task; `default` if there is none."""
+    def _constant(self, name: str, default: Any, of: str = "check-run") -> Any:
+        """A constant of the task `of`; `default` if there is none."""
         for component in (self.spec["root"], *self.spec.get("components", {}).values()):
-            if task := component.get("dag", {}).get("tasks", {}).get("check-run"):
+            if task := component.get("dag", {}).get("tasks", {}).get(of):
                 return task["inputs"]["parameters"][name]["runtimeValue"]["constant"]
         return default
 
     @property
-    def is_cached(self) -> bool:
-        """Whether a repeated run takes results of any task from the cache."""
-        return any(
-            task.get("cachingOptions", {}).get("enableCache", False)
-            for component in (self.spec["root"], *self.spec.get("components", {}).values())
-            for task in component.get("dag", {}).get("tasks", {}).values()
-        )
+    def places(self) -> list[Place]:
+        """The regions in which a run tries to get machines, if it falls back by itself. Otherwise empty."""
+        return [Place(**each) for each in self._constant("places", [], "fall-back")]
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raise `UserError` for a name that is no parameter of this template."""

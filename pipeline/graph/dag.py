@@ -23,6 +23,7 @@ deploy_version                                                      if it is, an
      |
 report_end                                                          only with `webhook` in the environment: after
                                                                     all others, failed or not
+fall_back                                                           only with several environments, likewise
 
 The tasks of a training step:
 
@@ -49,6 +50,7 @@ from components.collect_training import collect_training
 from components.deploy_version import deploy_version
 from components.end_branch import end_branch
 from components.evaluate_model import evaluate_model
+from components.fall_back import fall_back
 from components.fetch_dataset import fetch_dataset
 from components.import_model import import_model
 from components.plan_training import plan_training
@@ -58,6 +60,7 @@ from components.upload_model import upload_model
 from lifecycle.runs import CONSOLE_FIELDS, SETTINGS, STEPS, WEBHOOK_VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered_values
 from pipeline.graph.form import docstring, signature
+from trainer.settings import Value
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -77,10 +80,12 @@ RETRIES = {
     "collect-training": 2,
     "import-model": 2,
     "upload-model": 2,
+    "fall-back": 2,
 }
 """Task -> how often it is retried, except on this machine.
 
 - upload_model may run twice, because a registry recognises a run that it already has.
+- fall_back may, because the id of the next run follows from the id of this one.
 - The check of the data, the evaluation and the deployment are not retried. They fail on purpose.
 - A job of Vertex AI is launched again only if the service refused it (docs/adr/0006). Once there is a job, the
   service restarts it: on Spot machines six times, as often as a training on Kubeflow.
@@ -90,6 +95,11 @@ MAX_RETRY_TIME = {"kubeflow": "7d"}
 
 It must be longer than any training. Argo Workflows retries no task that fails later, and stops a retry when this
 time is over (workflow/controller/operator.go:1028-1095 of v4.0.5).
+"""
+REGION = "{{$.pipeline_google_cloud_location}}"
+"""Stands for the region of a run on Vertex AI.
+
+Components of Google have it as their default (google-cloud-pipeline-components 2.22.0, _placeholders.py, line 22).
 """
 RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
 """Target -> what identifies a run, if not its name.
@@ -120,7 +130,7 @@ class TrainingStepInputs:
         task = plan_training(
             step=self.name,
             platform=environment.target,
-            location=environment.location,
+            location=region_of(environment),
             image_pattern=environment.image_of("{}"),
             settings=self.settings,
             checkpoint_dir=self.checkpoint_dir,
@@ -197,7 +207,7 @@ def vertex(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTa
     plan = step.plan(environment, cached=True)
     trained = CustomTrainingJobOp(
         display_name=f"msinet-{step.name}",
-        location=environment.location,
+        location=region_of(environment),
         worker_pool_specs=plan.outputs["worker_pool_specs"],
         strategy=plan.outputs["strategy"],
         timeout=plan.outputs["timeout"],
@@ -232,11 +242,11 @@ def build_pipeline(env: Environment) -> Any:
     def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip((*CONSOLE_FIELDS, SETTINGS), channels, strict=True))
         run = RUN.get(env.target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
-        with _notify_on_exit(env, parameters, str(values.get("registry", "")), run):
+        with _ending(env, parameters, values, run):
             # Constants, unlike parameters, are safe inside of a JSON object.
             run_check = check_run(
                 platform=env.target,
-                location=env.location,
+                location=region_of(env),
                 image_pattern=env.image_of("{}"),
                 run=run,
                 compiled=dict(values),
@@ -250,6 +260,11 @@ def build_pipeline(env: Environment) -> Any:
     pipeline.__signature__ = signature(values)  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY, env.location)
     return dsl.pipeline(pipeline, name=PIPELINE_NAME)
+
+
+def region_of(env: Environment) -> str:
+    """The region of a run, as a constant of the pipeline. With several environments, only the run knows it."""
+    return REGION if env.further else env.location
 
 
 def _train_and_register(
@@ -286,7 +301,7 @@ def _train_and_register(
 
     data_check = check_data(
         platform=env.target,
-        location=env.location,
+        location=region_of(env),
         settings=run_check.outputs["data_gate"],
         base_training=run_check.outputs["base_training"],
         finetune_training=run_check.outputs["finetune_training"],
@@ -351,15 +366,23 @@ def _train_and_register(
 
 
 @contextlib.contextmanager
-def _notify_on_exit(
-    env: Environment, parameters: Mapping[str, PipelineChannel], registry: str, run: str
+def _ending(
+    env: Environment, parameters: Mapping[str, PipelineChannel], values: Mapping[str, Value], run: str
 ) -> Iterator[None]:
-    """Context for all tasks. When they end, failed or not, people are told as `env` says.
+    """Context for all tasks. When they end, failed or not, people are told as `env` says, and a run may follow.
 
     `env.notify` gets Vertex AI's e-mail. It says the state, and no more. `env.webhook` gets our message, such as
-    `msinet@3: promoted.` with the reason.
+    `msinet@3: promoted.` with the reason. With several environments, a run without a machine starts the next one.
+
+    `values` are the parameters that the pipeline is compiled with.
     """
-    ends = []
+    ends, registry = [], str(values.get("registry", ""))
+    if env.further:
+        places = [place._asdict() for place in env.places]
+        next_task = fall_back(
+            registry=registry, settings=parameters[SETTINGS], compiled=dict(values), places=places
+        )
+        ends.append(next_task.set_display_name("Next run"))
     if env.webhook:
         in_pod = env.webhook.startswith(KUBERNETES)
         message_task = report_end(

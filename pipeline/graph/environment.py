@@ -10,6 +10,7 @@ This is the only module that knows the names of the images.
 """
 
 import dataclasses
+import json
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,20 @@ from typing import Any
 
 from components import IMAGE
 from lifecycle.machines import check_outside_pod
-from lifecycle.registry import OWNER
-from lifecycle.runs import PARAMETERS, STEPS, WEBHOOK_VARIABLE, Values
+from lifecycle.registry import OWNER, Address
+from lifecycle.runs import PARAMETERS, REGIONAL, STEPS, WEBHOOK_VARIABLE, Place, Values
 from lifecycle.vertex import check_api_address
 from pipeline.graph.accelerator_table import check_region
 from trainer.data import SAMPLE
-from trainer.errors import MismatchError, SettingError, UnknownNameError, UserError, check, check_choice
+from trainer.errors import (
+    AmbiguousError,
+    MismatchError,
+    SettingError,
+    UnknownNameError,
+    UserError,
+    check,
+    check_choice,
+)
 from trainer.io import read_toml
 from trainer.places import stored_at
 from trainer.settings import Value
@@ -65,6 +74,14 @@ KEY_TYPES: dict[str, tuple[type, str]] = {
 """Keys of a TOML file with values that are no strings -> their type and its description."""
 RESOURCE_PATTERN = "projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?"
 """Pattern of the name of a secret of Secret Manager."""
+REGIONAL_KEYS = (
+    *("name", "location", "bucket", "models", "template_repository", "build_service_account", "parameters"),
+    "further",
+)
+"""Fields that may differ between environments of which one takes over runs of the other.
+
+The folder of versions is in the address of the registry, which must not differ.
+"""
 WEBHOOKS = {"vertex": RESOURCE_PATTERN, "kubeflow": f"{RESOURCE_PATTERN}|{KUBERNETES}[^/]+/[^/]+"}
 """Target -> pattern of the name of a secret. The secret has the address of a webhook."""
 
@@ -113,6 +130,8 @@ class Environment:
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Labels of runs, schedules and models."""
     parameters: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    further: "Sequence[Environment]" = ()
+    """Vertex AI: environments in other regions, tried in turn if a training gets no machine. No key of a file."""
 
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGET_NAMES)
@@ -177,6 +196,12 @@ class Environment:
         return {name: value for name, value in values.items() if value}
 
     @property
+    def places(self) -> list[Place]:
+        """The regions in which its runs try to get machines, if there are several. Otherwise empty."""
+        every = (self, *self.further) if self.further else ()
+        return [Place(each.location, each.bucket) for each in every]
+
+    @property
     def image(self) -> str:
         """Full name of the image that runs the tasks."""
         return self.image_of("cpu")
@@ -215,6 +240,65 @@ def load_environment(name: str) -> Environment:
         raise error.within(str(path)) from None
 
 
+def load_environments(names: str) -> Environment:
+    """Load the first of several environments, such as `prod,prod-eu`, with the others as `further`.
+
+    Raises `UserError` for an unknown one, and unless a run of the first could go on in each of the others: they
+    are for Vertex AI, each in another region, and have all that makes a model in common.
+    """
+    first, *further = (load_environment(name) for name in names.split(","))
+    if not further:
+        return first
+    for each in (first, *further):
+        each.require_target("vertex")
+    for number, each in enumerate(further, 1):
+        same = next((other for other in (first, *further[: number - 1]) if other.location == each.location), None)
+        check(
+            same is None,
+            f"environments {same.name if same else ''} and {each.name} are both in {each.location}. A run that "
+            "got no machine there needs another region",
+            AmbiguousError,
+        )
+        _check_movable(first, each)
+    return dataclasses.replace(first, further=tuple(further))
+
+
+def _check_movable(first: Environment, other: Environment) -> None:
+    """Raise `UserError` unless a run of `first` would be the same in the region of `other`.
+
+    What it registers must be compared with the same default, so both have one registry, and versions are in one
+    bucket. Images stay where they are: they are read from another region.
+    """
+    before, after = (_facts_of_runs(each) for each in (first, other))
+    registry = str(before["registry"])
+    for name in {**before, **after}:
+        was, now = before.get(name), after.get(name)
+        if name == "registry":
+            remedy = f"Below [parameters] of {other.name}, write registry = {json.dumps(registry)}"
+        else:
+            remedy = "Make them equal: a run that moves to another region keeps all but its bucket"
+        check(
+            was == now,
+            f"{name} is {was!r} in environment {first.name}, but {now!r} in {other.name}. {remedy}",
+            MismatchError,
+        )
+    address = Address.found(registry)
+    check(
+        address is None or bool(address.staging),
+        f"registry of environment {first.name} is {registry!r}, without &staging=. Set models to the gs:// folder "
+        "of versions: else those of another region are in the bucket of the runs there, which the registry cannot "
+        "read",
+        SettingError,
+    )
+
+
+def _facts_of_runs(environment: Environment) -> dict[str, Any]:
+    """The keys and parameters of an environment that do not depend on its region."""
+    keys = {name: value for name, value in vars(environment).items() if name not in REGIONAL_KEYS}
+    values = layered_values(environment.derived, environment.parameters)
+    return keys | {name: value for name, value in values.items() if name not in REGIONAL}
+
+
 def _environment(name: str, content: dict[str, Any]) -> Environment:
     parameters = content.pop("parameters", {})
     check(
@@ -222,7 +306,7 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
         "parameters are no table. Write [parameters], and below it NAME = VALUE",
         SettingError,
     )
-    fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
+    fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters", "further"}
     for key, value in content.items():
         check(
             key in fields,

@@ -104,6 +104,12 @@ TENSORBOARD = _grant(
 )
 """Role of this account if it writes logs to Vertex AI TensorBoard."""
 
+FALLBACK = _grant(
+    *("aiplatform.user", PROJECT, "aiplatform"),
+    "pipelineJobs.create pipelineJobs.get pipelineJobs.list",
+)
+"""Role of this account if the last task of a run starts the next one."""
+
 
 # === Who has them ===
 

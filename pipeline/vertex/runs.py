@@ -4,9 +4,11 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from lifecycle.runs import Values
+from lifecycle.runs import Values, next_run_id
 from lifecycle.vertex import (
     TIMEOUT_S,
     Run,
@@ -79,6 +81,19 @@ class SentRun:
         service = _service(self.environment)
         with reported_errors(f"run {self.run}, see {self.link}"):
             return retried(lambda: service.get_pipeline_job(name=self._name, timeout=TIMEOUT_S), retry_s=retry_s)
+
+    def following(self) -> "SentRun | None":
+        """The run that the last task of this one has started for lack of a machine. None if there is none."""
+        from google.api_core.exceptions import NotFound
+
+        regions = (self.environment, *self.environment.further)
+        for number, each in enumerate(regions, 1):
+            region = dataclasses.replace(each, further=regions[number:])
+            later, service = SentRun(region, next_run_id(self.run)), _service(region)
+            with reported_errors(f"run {later.run}"), suppress(NotFound):
+                retried(partial(service.get_pipeline_job, name=later._name, timeout=TIMEOUT_S))
+                return later
+        return None
 
     def cancel(self) -> None:
         """Request that it ends. Its tasks stop within minutes."""

@@ -6,7 +6,6 @@ The id of a run is in the request, so a repeated request never starts a second r
 import dataclasses
 import datetime
 import json
-import re
 import secrets
 from collections.abc import Mapping
 from functools import cached_property
@@ -14,15 +13,23 @@ from typing import Any, Self
 
 from lifecycle.machines import TrainingPlan
 from lifecycle.registry import OWNER
-from lifecycle.runs import PARAMETERS, STEPS, PlannedRun, Values, settle
-from lifecycle.vertex import Run, parent_of, titles_of
+from lifecycle.runs import (
+    PARAMETERS,
+    REGIONAL,
+    STEPS,
+    PlannedRun,
+    Values,
+    accelerator_names,
+    next_accelerators,
+    settle,
+    step_without_machine,
+)
+from lifecycle.vertex import Run, has_cached_tasks, parent_of, titles_of
 from pipeline.graph import PIPELINE_NAME, Environment, Template, layered_values
 from pipeline.vertex.accelerator_choice import choose_accelerators
 from pipeline.vertex.runs import SentRun
+from trainer.errors import MismatchError, UserError, check
 from trainer.settings import Value, settings_text
-
-NO_MACHINE = "(?i)resources are insufficient|resource_pool_exhausted|exceed quota limits"
-"""Pattern in the error of a training that got no machine, as people quote it (docs/vertex.md, Troubleshooting)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,15 +77,50 @@ class Planned:
         }
         return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *self.estimates()]
 
+    @property
+    def locations(self) -> list[str]:
+        """The regions in which a run tries in turn to get machines, without anybody who waits. Otherwise empty."""
+        return [place.location for place in Template(self.job["pipelineSpec"]).places]
+
+    @property
+    def fallback(self) -> list[str]:
+        """Sentences about what happens if a training gets no machine and nobody waits."""
+        parameters = [name for name, value in self.values.effective.items() if name.endswith("accelerator")]
+        several = any("," in str(self.values[name]) for name in parameters)
+        if len(self.locations) > 1:
+            first, *further = self.locations
+            accelerators = "with the next accelerator, then " if several else ""
+            trained = ", unless it would repeat a base training" if "base" in self.plans else ""
+            return [
+                f"Without a machine in {first}, the run fails, and its last task starts another one {accelerators}"
+                f"in {' and then '.join(further)}{trained}"
+            ]
+        if several:
+            return ["Without a machine, nothing falls back unless `submit --wait` waits, or --env names several"]
+        return []
+
     def with_one_accelerator(self) -> tuple[Self, list[str]]:
         """The same with one accelerator instead of several, and sentences about the others before it.
 
         Example: `accelerator is l4, not v5e-1: quota custom_model_training_tpu_v5e in us-central1 is 0, ...`.
 
-        Raises `UserError` if no accelerator is left.
+        A run that falls back by itself keeps those after it. Raises `UserError` if no accelerator is left.
         """
         chosen, sentences = choose_accelerators(self.environment, self.values)
+        if self.locations:
+            lists = {name: accelerator_names(self.values[name]) for name in chosen}
+            chosen = {name: ",".join(lists[name][lists[name].index(first) :]) for name, first in chosen.items()}
         return (self.changed(chosen) if chosen else self), sentences
+
+    @property
+    def in_further_regions(self) -> "list[Planned]":
+        """The same in each further environment, as the last task of a run makes it (`lifecycle.runs.fallback`)."""
+        regional = {name: "" for name in REGIONAL if self.values.get(name)}
+        own, moved = self.changed(regional) if regional else self, []
+        for each in self.environment.further:
+            runtime = {**own.job["runtimeConfig"], "gcsOutputDirectory": f"{each.bucket}/runs"}
+            moved.append(Planned(each, {**own.job, "runtimeConfig": runtime}))
+        return moved
 
     def changed(self, values: Mapping[str, Value]) -> Self:
         """The same with these values of parameters of our pipeline."""
@@ -89,12 +131,19 @@ class Planned:
     def check_needs(self) -> None:
         """Raise `UserError` if something is missing without which no run starts: the bucket, images or quota.
 
+        It is asked for in the region of each environment.
+
         A pipeline of others needs its bucket alone.
         """
         environment = self.environment
         pattern = Template(self.job["pipelineSpec"]).image_pattern if self.values else ""
         run = PlannedRun(pattern, self.plans, self.values, environment.bucket, environment.name)
         run.check_before_start(environment)
+        for planned in self.in_further_regions:
+            try:
+                planned.with_one_accelerator()[0].check_needs()
+            except UserError as error:
+                raise error.within(f"environment {planned.environment.name}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,26 +201,17 @@ class Submission(Planned):
             if without caching a base training would be paid again.
         """
         job = SentRun(failed.environment, failed.run).find()
-        reasons = Run(job, titles_of(failed.job["pipelineSpec"])).failed_tasks
-        lacking = [step for step, title in STEPS.items() if re.search(NO_MACHINE, reasons.get(title, ""))]
-        if not lacking:
+        step = step_without_machine(Run(job, titles_of(failed.job["pipelineSpec"])).failed_tasks)
+        used = {name: plan.accelerator.name for name, plan in failed.plans.items()}
+        changes = next_accelerators(self.values, step, used) if step else {}
+        if not changes:
             return None
-        step, values = lacking[0], self.values
-        parameter = f"{step}_accelerator" if values[f"{step}_accelerator"] else "accelerator"
-        names = [name.strip() for name in str(values[parameter]).split(",")]
-        left = names[names.index(failed.plans[step].accelerator.name) + 1 :]
-        if not left:
-            return None
-        if step == "finetune" and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
+        if step == "finetune" and "base" in used and not has_cached_tasks(failed.job["pipelineSpec"]):
             print(
                 f"{STEPS[step]} got no machine. Without caching, another run would repeat {STEPS['base'].lower()}."
             )
             return None
-        trained = {
-            f"{name}_accelerator": plan.accelerator.name for name, plan in failed.plans.items() if name != step
-        }
-        kept = trained if step == "finetune" else {}
-        further = self.changed({parameter: ",".join(left), **kept})
+        further = self.changed(changes)
         return dataclasses.replace(further, run=_new_id(further.job))
 
 
@@ -195,6 +235,15 @@ def compose(
     """
     environment.require_target("vertex")
     chosen = Template.load(environment, source, caching)
+    names, regions = zip(
+        *((each.name, each.location) for each in (environment, *environment.further)), strict=True
+    )
+    check(
+        not environment.further or chosen.places == environment.places,
+        f"template {source} does not try {' and then '.join(regions)}. Compile or publish it with "
+        f"--env {','.join(names)}",
+        MismatchError,
+    )
     unset = {**(defaults or {}), **environment.derived}
     arguments: dict[str, Any] = {name: value for name, value in unset.items() if name in chosen.parameters}
     arguments |= {**environment.parameters, **passed}

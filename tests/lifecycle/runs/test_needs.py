@@ -54,7 +54,7 @@ def planned(**changes):
 def test_list_has_each_bucket_source_image_and_quota_once():
     assert planned().needs == [
         Bucket("runs", is_written=True, before_start=True),
-        Bucket("versions", is_written=True, before_start=False),
+        Bucket("versions", is_written=True, before_start=False, region="us-central1"),
         Bucket("models", is_written=False, before_start=False),
         Bucket("data", is_written=False, before_start=False),
         Source("base_model_uri", BucketPlace("gs://models/mine")),

@@ -56,7 +56,7 @@ def test_agent_that_pulls_images_of_another_project_is_the_one_that_terraform_gr
 
 
 def test_permissions_are_in_their_roles():
-    for grant in (*rights.PIPELINE, *rights.DEPLOYER, rights.TENSORBOARD):
+    for grant in (*rights.PIPELINE, *rights.DEPLOYER, rights.TENSORBOARD, rights.FALLBACK):
         assert set(grant.permissions) <= set(ROLES[grant.role]), grant
 
 
