@@ -20,7 +20,7 @@ import pytest
 PROJECT, LOCATION = "proj", "us-central1"
 PROJECT_NUMBER = "123456789"
 ELSEWHERE = "europe-west4"
-"""Another region, which has runs alone."""
+"""Another region, which has runs and their metadata alone."""
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
 SHARED = f"projects/shared/locations/{LOCATION}"
 """The parent of repositories in another project; they answer like those of this one."""
@@ -143,9 +143,8 @@ class FakeVertex:
         path = request.path.removeprefix(f"/v1/{PARENT}/").removeprefix(f"/v1/{NAMES}/")
         path = path.removeprefix(f"/v1/{SHARED}/")
         path = path.removeprefix(f"/ui/{NAMES}/")  # where Google's client asks for operations
-        path = re.sub(
-            rf"^/v1/projects/({PROJECT}|{PROJECT_NUMBER})/locations/{ELSEWHERE}/(?=pipelineJobs)", "", path
-        )
+        elsewhere = rf"/v1/projects/({PROJECT}|{PROJECT_NUMBER})/locations/{ELSEWHERE}/"
+        path = re.sub(rf"^{elsewhere}(?=pipelineJobs|metadataStores)", "", path)
         for method, pattern, function in ROUTES:
             matched = pattern.fullmatch(path)
             if method == request.method and matched:

@@ -6,8 +6,8 @@ import json
 from kfp.dsl.executor import Executor
 
 from components.fall_back import fall_back
-from tests.vertex import ELSEWHERE, write_config
-from tests.vertex_project import CALLER, DEPLOYER_ON_PROJECT, PIPELINE_ON_PROJECT, SERVICE_ACCOUNT, grant
+from tests.vertex import ELSEWHERE, SERVICE_ACCOUNT, write_config
+from tests.vertex_project import CALLER, DEPLOYER_ON_PROJECT, PIPELINE_ON_PROJECT, grant
 
 NO_MACHINE = "Resources are insufficient in region: us-central1. Please try a different region or accelerators."
 EU_BUCKET = "eu-runs"

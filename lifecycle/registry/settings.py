@@ -67,7 +67,7 @@ class PipelineConfig:
     )
     experiment: str = setting(
         "",
-        "Name of an experiment of Vertex AI, in the project and location of a vertex:// registry, which the run "
+        "Name of an experiment of Vertex AI, in the project of a vertex:// registry, which the run "
         "joins. It is created if necessary. Empty for none.",
         pattern=r"([a-z0-9][a-z0-9-]{0,127})?",
         hint="lower-case letters, digits and -, such as photographs",

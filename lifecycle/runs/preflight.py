@@ -120,7 +120,9 @@ def check_run(
     checks.raise_errors()
     pipeline, trainings = settings.pipeline, settings.trainings
     if pipeline.experiment and target.platform == "vertex":
-        _join_experiment(Address.at(pipeline.registry), pipeline.experiment, run)
+        # The context of the run is in its own region, which need not be the registry's.
+        region = dataclasses.replace(Address.at(pipeline.registry), location=target.location)
+        _join_experiment(region, pipeline.experiment, run)
     for name, title in DATA.items():
         print(f"{title}: {'found' if data_digests[name] else 'not needed'}")
     # An alias may name another version later. `version_made_of` compares the versions.

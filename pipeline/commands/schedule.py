@@ -135,7 +135,8 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
         print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences, *_summary(step)]))
     steps = [step for step in steps if step.is_change]
     made = [step.wanted.plan for step in steps if step.wanted and step.makes_one]
-    _say_what_falls_back({plan.name: fallbacks[plan.name] for plan in made}, bool(environment.further))
+    follows = any(plan.locations for plan in made)
+    _say_what_falls_back({plan.name: fallbacks[plan.name] for plan in made}, follows)
     _warn_of_same_model(environment, made, [step.name for step in steps if step.deletes])
     if parsed.dry_run or not steps:
         print("Nothing was changed. Without --dry-run, it is done." if steps else "There is nothing to do.")
@@ -155,7 +156,7 @@ def _say_what_falls_back(sentences: Mapping[str, Sequence[str]], follows: bool) 
     for name, said in sentences.items():
         for sentence in said:
             print(f"{name}: {sentence}")
-    if sentences and follows:
+    if follows:
         print(
             "note: a run that another one starts is none of the schedule's. Pausing or deleting the schedule does "
             "not stop it, and the schedule may start its next run meanwhile. A job that waits for a machine has "

@@ -23,7 +23,8 @@ deploy_version                                                      if it is, an
      |
 report_end                                                          only with `webhook` in the environment: after
                                                                     all others, failed or not
-fall_back                                                           only with several environments, likewise
+fall_back                                                           only with several environments or accelerators
+                                                                    in the environment, likewise
 
 The tasks of a training step:
 
@@ -372,12 +373,13 @@ def _ending(
     """Context for all tasks. When they end, failed or not, people are told as `env` says, and a run may follow.
 
     `env.notify` gets Vertex AI's e-mail. It says the state, and no more. `env.webhook` gets our message, such as
-    `msinet@3: promoted.` with the reason. With several environments, a run without a machine starts the next one.
+    `msinet@3: promoted.` with the reason.
 
-    `values` are the parameters that the pipeline is compiled with.
+    A run that falls back by itself may start another (`Environment.places`). `values` are the parameters that the
+    pipeline is compiled with.
     """
     ends, registry = [], str(values.get("registry", ""))
-    if env.further:
+    if env.places:
         places = [place._asdict() for place in env.places]
         next_task = fall_back(
             registry=registry, settings=parameters[SETTINGS], compiled=dict(values), places=places

@@ -197,8 +197,13 @@ class Environment:
 
     @property
     def places(self) -> list[Place]:
-        """The regions in which its runs try to get machines, if there are several. Otherwise empty."""
-        every = (self, *self.further) if self.further else ()
+        """The regions in which its runs try to get machines, if they fall back by themselves. Otherwise empty.
+
+        They do with several environments, and if the environment itself names several accelerators.
+        """
+        accelerators = [value for name, value in self.parameters.items() if name.endswith("accelerator")]
+        has_several = self.target == "vertex" and any("," in str(names) for names in accelerators)
+        every = (self, *self.further) if self.further or has_several else ()
         return [Place(each.location, each.bucket) for each in every]
 
     @property

@@ -107,7 +107,7 @@ class ExaminedRun:
             number = project_number(api)
         account = environment.service_account or DEFAULT_ACCOUNT.format(number)
         caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
-        writes_logs, falls_back = self.planned.values.get("tensorboard"), environment.further
+        writes_logs, falls_back = self.planned.values.get("tensorboard"), environment.places
         needed = (*PIPELINE, *([TENSORBOARD] if writes_logs else []), *([FALLBACK] if falls_back else []))
         yield "Project", ask_all([EnabledApis()], api)
         yield f"Your account ({member})", ask_all(self._rights(caller, DEPLOYER, account), api)

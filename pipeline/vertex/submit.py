@@ -87,13 +87,13 @@ class Planned:
         """Sentences about what happens if a training gets no machine and nobody waits."""
         parameters = [name for name, value in self.values.effective.items() if name.endswith("accelerator")]
         several = any("," in str(self.values[name]) for name in parameters)
-        if len(self.locations) > 1:
-            first, *further = self.locations
-            accelerators = "with the next accelerator, then " if several else ""
+        first, *further = self.locations or [self.environment.location]
+        ways = [*(["with the next accelerator"] if several else []), *(f"in {each}" for each in further)]
+        if self.locations and ways:
             trained = ", unless it would repeat a base training" if "base" in self.plans else ""
             return [
-                f"Without a machine in {first}, the run fails, and its last task starts another one {accelerators}"
-                f"in {' and then '.join(further)}{trained}"
+                f"Without a machine in {first}, the run fails, and its last task starts another one "
+                f"{', then '.join(ways)}{trained}"
             ]
         if several:
             return ["Without a machine, nothing falls back unless `submit --wait` waits, or --env names several"]

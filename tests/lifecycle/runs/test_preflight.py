@@ -30,6 +30,7 @@ from pipeline.vertex import schedule_files
 from pipeline.vertex.submit import Submission
 from tests import patches
 from tests.refusals import assert_named, refused
+from tests.vertex import ELSEWHERE
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, NotFoundError, PlaceError, SettingError, UnknownNameError, UserError
@@ -413,10 +414,17 @@ def test_run_joins_the_experiment_that_is_named(vertex):
     target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
     for run in ("first", "second"):
         fields = Values({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values}).form
-        preflight.check_run(fields, {}, target, run)
+        here = preflight.check_run(fields, {}, target, run)
     (experiment,) = [each for each in vertex.kept("contexts").values() if each.get("schemaTitle")]
     assert experiment["schemaTitle"] == "system.Experiment"
     children = [name.rpartition("/")[2] for name in experiment["children"]]
     assert children == ["first", "second"]
+    assert not vertex.sent("POST", f"/{ELSEWHERE}/")
+    there = preflight.check_run(fields, {}, dataclasses.replace(target, location=ELSEWHERE), "third")
+    assert there.Output == here.Output  # so that a later run finds the model of either region
+    # A run is known to the metadata of its region alone.
+    added = vertex.sent("POST", ":addContextChildren")[-1]
+    assert f"/{ELSEWHERE}/" in added.path
+    assert all(f"/{ELSEWHERE}/" in name for name in added.body["childContexts"])
     with refused(SettingError, "experiment", "photographs", "registry", "models"):
         first_task({**values, "registry": ""})

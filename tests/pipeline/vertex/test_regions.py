@@ -126,6 +126,22 @@ def test_accelerators_of_a_region_come_before_the_next_region(vertex, both, foll
     assert regions(vertex) == [LOCATION, LOCATION, ELSEWHERE]
 
 
+def test_accelerators_of_the_environment_itself_fall_back_without_another_region(
+    vertex, address, tmp_path, follow, capsys
+):
+    prod, _ = two_environments(vertex, address)
+    several = dict(argument.split("=") for argument in SEVERAL)
+    prod = dataclasses.replace(prod, parameters={**prod.parameters, **several, "base_model_uri": "pretrained"})
+    vertex.state["scripts"] = [LACKING, [("SUCCEEDED", {})]]
+    given = ["--env", written([prod], tmp_path)]
+    assert main(["submit", "--dry-run", *given]) == 0
+    assert_named(capsys.readouterr().out, "Without", LOCATION, "accelerator")
+    assert main(["submit", "--wait", *given]) == 0
+    assert regions(vertex) == [LOCATION, LOCATION]
+    first, second = (entry["job"]["runtimeConfig"]["parameterValues"] for entry in vertex.kept("runs").values())
+    assert (first["accelerator"], second["accelerator"]) == ("v5e-1,l4", "l4")
+
+
 def test_other_failure_ends_the_run_in_the_first_region(vertex, both, follow):
     vertex.state["scripts"] = [[("FAILED", {"custom-training-job-2": ("FAILED", "exit status 1")})]]
     assert main(["submit", "--wait", "--env", both, *TUNED]) == 1
@@ -176,22 +192,25 @@ def test_what_happens_without_a_machine_is_said_before_and_without_waiting(verte
     assert "nothing" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("lacking", ["bucket", "region of the bucket", "quota", "accelerator"])
-def test_every_region_is_checked_before_anything_is_sent(vertex, both, lacking):
-    project, given = vertex.state["project"], TUNED
+@pytest.mark.parametrize(
+    ("lacking", "kind", "named"),
+    [
+        ("bucket", NotFoundError, (EU_BUCKET,)),
+        ("region of the bucket", NotFoundError, (EU_BUCKET, "us-central1")),
+        ("quota", NotFoundError, ("custom_model_training_nvidia_l4_gpus", 0)),
+        ("accelerator", SettingError, ("v5e-1",)),
+    ],
+)
+def test_every_region_is_checked_before_anything_is_sent(vertex, both, lacking, kind, named):
+    project, given = vertex.state["project"], list(TUNED)
     if lacking == "bucket":
         del project.buckets[EU_BUCKET]
-        named = (EU_BUCKET,)
     elif lacking == "region of the bucket":
         project.buckets[EU_BUCKET]["location"] = "US-CENTRAL1"
-        named = (EU_BUCKET, "us-central1")
     elif lacking == "quota":
         project.quotas["custom_model_training_nvidia_l4_gpus"] = {"": 64, ELSEWHERE: 0}
-        named = ("custom_model_training_nvidia_l4_gpus", 0)
     else:
-        given = ("base_model_uri=pretrained", "accelerator=v5e-1", "finetune_batch_size=0")
-        named = ("v5e-1",)
-    kind = SettingError if lacking == "accelerator" else NotFoundError
+        given[1] = "accelerator=v5e-1"
     with refused(kind, "prod-eu", ELSEWHERE, *named):
         main(["submit", "--env", both, *given])
     assert not regions(vertex)
