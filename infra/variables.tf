@@ -20,6 +20,17 @@ variable "location" {
   }
 }
 
+variable "further_location" {
+  description = "Another region, in which runs go on if the first has no machines; empty for none."
+  type        = string
+  default     = ""
+
+  validation {
+    condition     = var.further_location == "" || can(regex("^[a-z]+-[a-z]+[0-9]+$", var.further_location))
+    error_message = "Give one region, such as europe-west4: neither a zone (europe-west4-a) nor several regions (eu)."
+  }
+}
+
 variable "name" {
   description = "What the names of buckets, registries and accounts begin with."
   type        = string

@@ -15,7 +15,7 @@ import yaml
 from google.cloud.aiplatform_v1.types import PipelineJob
 from google.protobuf import json_format
 
-from tests.infra import FOLDER, PROJECT, blocks, environment_text
+from tests.infra import FOLDER, FURTHER, PROJECT, blocks, environment_text
 
 TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
 SETTINGS = {"GOOGLE_OAUTH_ACCESS_TOKEN": "made-up", "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
@@ -72,7 +72,7 @@ def plan_with_trigger(folder):
 def plan_with_other_options(folder):
     return planned(
         folder,
-        *("-var", f"image_repository={SHARED}", "-var", "tensorboard=true"),
+        *("-var", f"image_repository={SHARED}", "-var", "tensorboard=true", "-var", f"further_location={FURTHER}"),
         *("-var", f"release_repository=projects/{PROJECT}/locations/us-central1/connections/c/repositories/r"),
     )
 
@@ -115,13 +115,15 @@ def test_plan_makes_every_resource_but_those_of_options_only_if_they_are_asked_f
     everything = {".".join(name) for name in blocks("resource")}
     trigger = {name for name in everything if re.search(r"\.(trigger|retrain|storage_publishes)", name)}
     others = {
-        name for name in everything if re.search(r"\.((agent|pipeline_shared)_images|trainings|release)", name)
+        name
+        for name in everything
+        if re.search(r"\.((agent|pipeline_shared)_images|trainings|release|\w*further_runs)", name)
     }
     assert addresses(plan) == everything - trigger - others
     storage = "data.google_storage_project_service_account.storage"
     assert addresses(plan_with_trigger) == {storage} | everything - others
     assert addresses(plan_with_other_options) == {"data.google_project.own"} | everything - trigger
-    assert (len(trigger), len(others)) == (8, 4)
+    assert (len(trigger), len(others)) == (8, 9)
     assert {tuple(change["change"]["actions"]) for change in plan["resource_changes"]} == {("create",)}
 
 

@@ -10,6 +10,7 @@ FOLDER = pathlib.Path(__file__).parent.parent / "infra"
 FILES = sorted(FOLDER.glob("*.tf"))
 PLAIN = hcl2.SerializationOptions(strip_string_quotes=True, with_comments=False, explicit_blocks=False)
 PROJECT = "my-project-1"
+FURTHER = "europe-west4"
 
 
 @functools.cache
@@ -31,6 +32,7 @@ def filled(text):
     values = {
         "var.project": PROJECT,
         "var.location": blocks("variable")["location"]["default"],
+        "var.further_location": FURTHER,
         "var.name": blocks("variable")["name"]["default"],
         "local.image_repository": blocks("locals")["own_images"],
     }
@@ -44,10 +46,11 @@ def filled(text):
         is_account = reference[1].endswith(".email")
         return f"{filled(template)}@{PROJECT}.iam.gserviceaccount.com" if is_account else filled(template)
 
-    return re.sub(r"\$\{([\w.]+)\}", value, text)
+    return re.sub(r"\$\{([\w.]+)\}", value, text.replace("[0]", ""))
 
 
-def environment_text():
-    text = (FOLDER / "outputs.tf").read_text()
+def environment_text(file="outputs.tf"):
+    """The environment that an output writes. With `regions.tf`, the one of the other region."""
+    text = (FOLDER / file).read_text()
     (content,) = re.findall(r"<<-TOML\n(.*?)\n\s*TOML\n", text, re.DOTALL)
     return filled("\n".join(line.strip() for line in content.splitlines()))

@@ -11,10 +11,10 @@ from lifecycle.machines.settings import JobConfig
 from lifecycle.runs.parameters import DEFAULTS, Values
 from lifecycle.runs.settled import require_sources, settle, validate_values
 from pipeline.graph import compiled
-from pipeline.graph.environment import Environment, layered_values, load_environment
+from pipeline.graph.environment import Environment, layered_values, load_environment, load_environments
 from pipeline.vertex.rights import AGENT
 from pipeline.vertex.submit import Submission
-from tests.infra import FILES, PROJECT, blocks, environment_text, filled
+from tests.infra import FILES, FURTHER, PROJECT, blocks, environment_text, filled
 from trainer.models.model_names import PRETRAINED
 
 OF_KUBEFLOW = {"volume_claim"}
@@ -31,11 +31,12 @@ def resources(prefix):
 def test_buckets_are_private_and_uniform_in_one_region_without_versions():
     bucket_resources = resources("google_storage_bucket")
     buckets = {name: body for name, body in bucket_resources.items() if name[0] == "google_storage_bucket"}
-    assert len(buckets) == 3
+    assert len(buckets) == 4
     for name, bucket in buckets.items():
         assert bucket["uniform_bucket_level_access"] is True, name
         assert bucket["public_access_prevention"] == "enforced", name
-        assert bucket["location"] == "${var.location}", name
+        where = "further_location" if name[1] == "further_runs" else "location"
+        assert bucket["location"] == f"${{var.{where}}}", name
         assert bucket["versioning"] == [{"enabled": False}], name
         assert bucket["force_destroy"] == "${var.delete_contents}", name
 
@@ -103,6 +104,28 @@ def test_output_is_an_environment_that_the_pipeline_takes(environment):
     assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
     assert re.fullmatch(compiled.REPOSITORY, environment.template_repository)
     validate_values(environment.parameters)
+
+
+def test_bucket_of_another_region_is_made_only_if_asked_for_and_is_otherwise_the_same():
+    first, further = (blocks("resource")["google_storage_bucket", name] for name in ("runs", "further_runs"))
+    assert blocks("variable")["further_location"]["default"] == ""
+    counts = [body["count"] for name, body in blocks("resource").items() if "further" in name[1]]
+    assert counts == ["${local.further}"] * 5
+    (first_expiring,), (further_expiring,) = first["dynamic"], further["dynamic"]
+    assert first_expiring == further_expiring
+    assert further["soft_delete_policy"] == first["soft_delete_policy"]
+    builds = [rule for rule in first["lifecycle_rule"] if rule not in further["lifecycle_rule"]]
+    assert [rule["condition"][0]["matches_prefix"] for rule in builds] == [["builds/"]]
+
+
+def test_environments_of_both_regions_can_take_over_runs_of_each_other(environment, tmp_path):
+    other = tmp_path / "prod-eu.toml"
+    other.write_text(environment_text("regions.tf"))
+    both = load_environments(f"{tmp_path / 'prod.toml'},{other}")
+    assert both.places == [
+        (environment.location, environment.bucket),
+        (FURTHER, f"gs://{PROJECT}-msinet-runs-{FURTHER}"),
+    ]
 
 
 @pytest.mark.parametrize("written", [True, False], ids=["terraform", "example"])

@@ -183,6 +183,7 @@ def terraformed(walker: "Walker", call: Call) -> None:
         "project": walker.project,
         "name": "msinet",
         "location": walker.values.get("LOCATION", "us-central1"),
+        "further_location": "europe-west4",
     }
     host = f"{values['location']}-docker.pkg.dev"
     for (kind, _), body in blocks("resource").items():

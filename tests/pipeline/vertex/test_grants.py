@@ -10,6 +10,7 @@ RESOURCES = {
     ("google_project_iam_member", ""): rights.PROJECT,
     ("google_storage_bucket_iam_member", "${google_storage_bucket.runs.name}"): rights.BUCKET,
     ("google_storage_bucket_iam_member", "${google_storage_bucket.models.name}"): rights.BUCKET,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.further_runs[0].name}"): rights.BUCKET,
     ("google_storage_bucket_iam_member", "${google_storage_bucket.data.name}"): rights.DATA,
     (
         "google_artifact_registry_repository_iam_member",
