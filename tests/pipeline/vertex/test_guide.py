@@ -32,6 +32,7 @@ from tests.refusals import refused
 from tests.test_docs import lines_of_make
 from tests.vertex import LOCATION, NAMES, NOW, PARENT, PROJECT, Request, write_config
 from tests.vertex_pipelines import ENDED
+from tests.vertex_regions import two_environments
 from tests.walker import NOBODY, Walker
 from trainer.errors import NotFoundError
 
@@ -145,10 +146,13 @@ def shell(jobs, clone, inside, gcloud, address, model, monkeypatch):
     vertex = jobs
     parameters = tomllib.loads(environment_text())["parameters"]
     account = vertex.environment.service_account
+    models = f"gs://{vertex.environment.bucket.split('/')[2]}/models"
     vertex.environment = dataclasses.replace(
-        vertex.environment, parameters=parameters, build_service_account=account, image_tag=TAG
+        vertex.environment, parameters=parameters, build_service_account=account, image_tag=TAG, models=models
     )
     write_config(vertex.environment, clone / "configs")
+    _, other = two_environments(vertex, str(vertex.environment.derived["registry"]))
+    write_config(other, clone / "configs")
     shutil.copy(ROOT / "configs" / "vertex.toml", clone / "configs")
     shutil.copytree(ROOT / "schedules", clone / "schedules")
     (clone / "infra").mkdir()
