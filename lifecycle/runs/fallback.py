@@ -42,8 +42,8 @@ LONGEST_ID, LONGEST_LABEL = 128, 63
 """Characters of a run's id, and of the value of a label, at most."""
 ORIGINAL = "first_"
 """Beginning of the keys of labels with the accelerators of the first run, such as `first_accelerator=l4_t4`."""
-KEPT = ("displayName", "labels", "pipelineSpec", "runtimeConfig", "serviceAccount", "network", "encryptionSpec")
-"""Fields of a job that the next one has too, beside its template's address."""
+KEPT = ("displayName", "pipelineSpec", "templateUri", "serviceAccount", "network", "encryptionSpec")
+"""Fields of a job that are the same in the next one."""
 GOOGLES = ("goog-", "vertex-ai-")
 """Beginnings of labels that the service adds."""
 COMPARED = 100
@@ -125,75 +125,93 @@ def fall_back(
     address = Address.found(registry)
     here = Address(name[1], name[2], address.endpoint if address else "")
     run = Run(_ask(here, lambda service: service.get_pipeline_job(name=name[0], timeout=TIMEOUT_S)))
-    following, sentence = _next_job(run, compiled, [Place(**each) for each in places], here.location)
-    print(sentence)
-    if following is None:
+    following = _following(run, compiled, [Place(**each) for each in places], here.location)
+    print(following.why)
+    if not following.location:
         return
-    location, job = following
-    there, started = dataclasses.replace(here, location=location), next_run_id(name[3])
-    if running := _unfinished(there, job["runtimeConfig"]["parameterValues"]):
+    there, started = dataclasses.replace(here, location=following.location), next_run_id(name[3])
+    if running := _unfinished(there, following.job["runtimeConfig"]["parameterValues"]):
         print(f"Run {running} has the same parameters and has not ended, so no other is started")
         return
-    _start(there, started, job)
+    _start(there, started, following.job)
     print(f"Run {started}: {run_link(there, started)}")
 
 
-def _next_job(
-    run: Run, compiled: Mapping[str, Any], places: Sequence[Place], here: str
-) -> tuple[tuple[str, dict[str, Any]] | None, str]:
-    """The region and the content of the job that follows a run in the region `here`, and a sentence about it.
+class Following(NamedTuple):
+    """The run that follows another, or none."""
 
-    There is none if something else has failed, if no region is left, or if a base training would be paid again.
+    why: str
+    """A sentence: why it follows, or why none does."""
+    location: str = ""
+    """Its region. Empty if none follows."""
+    job: Mapping[str, Any] = {}
+    """The API's PipelineJob, as JSON."""
+
+
+def _following(run: Run, compiled: Mapping[str, Any], places: Sequence[Place], here: str) -> Following:
+    """What follows a run in the region `here`.
+
+    Nothing does if something else has failed, if no region is left, or if a base training would be paid again.
     """
     step = step_without_machine(run.failed_tasks)
     if not step:
-        return None, "the run did not fail for lack of a machine, so no other run follows"
+        return Following("The run did not fail for lack of a machine, so no other run follows")
     values = Values({**DEFAULTS, **Values.converted(compiled), **Values.of_form(run.arguments)})
     used = {name: plan.accelerator.name for name, plan in settle(values, "vertex", here, given={}).plans.items()}
     lacking = f"{STEPS[step]} got no {used[step]} in {here}"
     has_trained = step == FINETUNE and "base" in used
-    if (changes := next_accelerators(values, step, used)) and (
-        not has_trained or has_cached_tasks(run.content["pipelineSpec"])
-    ):
+    changes = next_accelerators(values, step, used)
+    if changes and (not has_trained or has_cached_tasks(run.content["pipelineSpec"])):
         parameter, left = next(iter(changes.items()))
-        labels = _with_original(run.content.get("labels", {}), parameter, values[parameter])
-        return (here, _job(run, changes, labels)), f"{lacking}. Another run takes {left}"
+        job = _job(run, changes, _with_original(_labels(run), parameter, values[parameter]))
+        return Following(f"{lacking}. Another run takes {left}", here, job)
     if has_trained:
-        return None, f"{lacking}. Another run would repeat {STEPS['base'].lower()}, so none follows"
+        return Following(f"{lacking}. Another run would repeat {STEPS['base'].lower()}, so none follows")
     locations = [place.location for place in places]
-    following = places[locations.index(here) + 1 :] if here in locations else ()
-    if not following:
-        return None, f"{lacking}, and no other region is left"
-    place = following[0]
-    labels, original = _without_original(run.content.get("labels", {}))
+    further = places[locations.index(here) + 1 :] if here in locations else ()
+    if not further:
+        return Following(f"{lacking}, and no other region is left")
+    labels, original = _without_original(_labels(run))
     regional = {name: "" for name in REGIONAL if values[name]}
-    content = _job(run, {**original, **regional}, labels, place.bucket)
+    job = _job(run, {**original, **regional}, labels, further[0].bucket)
     without = f", without {' and '.join(regional)}" if regional else ""
-    return (place.location, content), f"{lacking}. Another run starts in {place.location}{without}"
+    return Following(f"{lacking}. Another run starts in {further[0].location}{without}", further[0].location, job)
 
 
 def _job(run: Run, changes: Mapping[str, Value], labels: Mapping[str, str], bucket: str = "") -> dict[str, Any]:
     """The job of a run as JSON of the API, with other parameters and labels, and if given another bucket."""
-    kept = {key: run.content[key] for key in (*KEPT, "templateUri") if run.content.get(key)}
     runtime = {key: value for key, value in run.content["runtimeConfig"].items() if value}
     runtime["parameterValues"] = Values({**Values.of_form(run.arguments), **changes}).form
     if bucket:
         runtime["gcsOutputDirectory"] = f"{bucket}/runs"
+    kept = {key: run.content[key] for key in KEPT if run.content.get(key)}
     return {**kept, "runtimeConfig": runtime, "labels": dict(labels)}
 
 
+# The first run's accelerators travel in labels, because the parameters have only those that are left.
+
+
+def _labels(run: Run) -> dict[str, str]:
+    """The labels of a run, without those that the service adds."""
+    labels = run.content.get("labels", {})
+    return {key: text for key, text in labels.items() if not key.startswith(GOOGLES)}
+
+
 def _with_original(labels: Mapping[str, str], parameter: str, accelerators: Value) -> dict[str, str]:
-    """The labels of a run, and one that says which accelerators the first run had, for the next region."""
+    """The labels, and one that says which accelerators the first run had, unless an earlier run has added it.
+
+    A list that is too long for a label is lost: the next region then gets the accelerators that are left.
+    """
     text = "_".join(accelerator_names(accelerators))
-    added = {f"{ORIGINAL}{parameter}": text} if len(text) <= LONGEST_LABEL else {}
+    added = {ORIGINAL + parameter: text} if len(text) <= LONGEST_LABEL else {}
     return {**added, **labels}
 
 
 def _without_original(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The labels without those of `_with_original`, and the parameters that these restore."""
-    original = {key.removeprefix(ORIGINAL): text for key, text in labels.items() if key.startswith(ORIGINAL)}
-    restored = {name: ",".join(text.split("_")) for name, text in original.items()}
-    return {key: text for key, text in labels.items() if not key.startswith(ORIGINAL)}, restored
+    keys = {ORIGINAL + name: name for name in ("accelerator", *(f"{step}_accelerator" for step in STEPS))}
+    restored = {name: ",".join(labels[key].split("_")) for key, name in keys.items() if key in labels}
+    return {key: text for key, text in labels.items() if key not in keys}, restored
 
 
 # === The service ===

@@ -96,7 +96,10 @@ class Planned:
                 f"{', then '.join(ways)}{trained}"
             ]
         if several:
-            return ["Without a machine, nothing falls back unless `submit --wait` waits, or --env names several"]
+            return [
+                "Without a machine, nothing falls back unless `submit --wait` waits, or the environment itself "
+                "names the accelerators"
+            ]
         return []
 
     def with_one_accelerator(self) -> tuple[Self, list[str]]:

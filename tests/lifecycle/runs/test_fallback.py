@@ -84,6 +84,19 @@ def test_without_caching_a_base_training_is_not_repeated(vertex, begin, end):
     assert regions(vertex) == [LOCATION]
 
 
+def test_run_of_a_published_template_is_followed_by_one_of_the_same_version(vertex, begin, end):
+    """As the workflow of infra/trigger.tf starts it. The service adds labels of its own."""
+    begin({**TUNED, "accelerator": "l4"})
+    template = f"https://{LOCATION}-kfp.pkg.dev/proj/templates/msinet/sha256:{'0' * 64}"
+    labels = {"managed_by": "msinet-pipelines", "vertex-ai-pipelines-run-billing-id": "1"}
+    first = job(vertex, "msinet-1") | {"templateUri": template, "displayName": "msinet-new-data", "labels": labels}
+    vertex.kept("runs")["msinet-1"]["job"] = first
+    end("msinet-1")
+    later = job(vertex, "msinet-1-next2")
+    assert (later["templateUri"], later["displayName"]) == (template, "msinet-new-data")
+    assert later["labels"] == {"managed_by": "msinet-pipelines"}
+
+
 def test_resources_of_one_region_stay_there(vertex, begin, end):
     board = f"projects/proj/locations/{LOCATION}/tensorboards/1"
     given = {"accelerator": "l4", "tensorboard": board, "seed": 7}

@@ -187,7 +187,7 @@ def test_what_happens_without_a_machine_is_said_before_and_without_waiting(verte
     assert_named(capsys.readouterr().out.splitlines()[-1], LOCATION, ELSEWHERE)
     alone = both.partition(",")[0]
     assert main(["submit", "--env", alone, *SEVERAL]) == 0
-    assert_named(capsys.readouterr().out.splitlines()[-1], "nothing", "--wait", "--env")
+    assert_named(capsys.readouterr().out.splitlines()[-1], "nothing", "--wait", "environment")
     assert main(["submit", "--env", alone, *TUNED]) == 0
     assert "nothing" not in capsys.readouterr().out
 
@@ -251,7 +251,7 @@ def test_schedule_is_in_the_first_region_and_its_runs_fall_back(vertex, both, tm
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "There is nothing to do."
     assert main(["schedule", "apply", "--env", both.partition(",")[0], "--folder", str(folder)]) == 0
-    assert_named(capsys.readouterr().out, "template", "nothing", "--env")
+    assert_named(capsys.readouterr().out, "template", "nothing", "environment")
 
 
 def test_schedule_is_not_made_if_a_further_region_lacks_something(vertex, both, tmp_path):
