@@ -7,7 +7,7 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.graph import load_environments
-from pipeline.vertex import SentRun
+from pipeline.vertex import SentRun, Submission
 from tests.refusals import assert_named, refused
 from tests.vertex import ELSEWHERE, LOCATION, SERVING
 from tests.vertex_pipelines import small
@@ -149,13 +149,20 @@ def test_other_failure_ends_the_run_in_the_first_region(vertex, both, follow):
 
 
 def test_three_regions_are_tried_in_turn(vertex, address, tmp_path):
-    """The mock has two regions, so what is sent for the third is seen in the compiled pipeline."""
+    """The server has two regions, so the third is seen in the compiled pipeline, and in what is followed."""
     prod, eu = two_environments(vertex, address)
     asia = dataclasses.replace(eu, name="prod-asia", location="asia-east1", bucket="gs://asia-runs")
     spec = yaml.safe_load(compiled(written((prod, eu, asia), tmp_path), tmp_path))
     task = spec["root"]["dag"]["tasks"]["fall-back"]["inputs"]["parameters"]
     places = task["places"]["runtimeValue"]["constant"]
     assert [place["location"] for place in places] == [LOCATION, ELSEWHERE, "asia-east1"]
+    every = dataclasses.replace(prod, further=(eu, asia))
+    Submission.prepare(eu, {}, run="msinet-1-next2").send()
+    later = SentRun(every, "msinet-1").following()
+    assert later
+    assert (later.run, later.environment.name) == ("msinet-1-next2", "prod-eu")
+    assert [each.name for each in later.environment.further] == ["prod-asia"]
+    assert later.following() is None
 
 
 def compiled(environments, folder):
