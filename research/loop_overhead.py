@@ -19,12 +19,13 @@ import time
 import tensorflow as tf
 
 from trainer.data.fetch import fetch_dataset
+from trainer.data.load import TrainingData
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import FetchConfig
 from trainer.training import step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
-from trainer.training.loop import Data, Loop
+from trainer.training.loop import Loop
 from trainer.training.settings import TrainConfig
 from trainer.training.tensorboard import Board
 from trainer.training.train import Job, make_deterministic, make_network
@@ -68,7 +69,7 @@ def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> _Tra
     make_deterministic()
     devices = strategy.connect_devices()
     network = make_network(Job.resolve(config, manifest, devices), None)
-    data = Data.load(folder / "data", manifest)
+    data = TrainingData.load(folder / "data", manifest)
     checkpoints = Checkpoints(folder / "state", network, {}, writable=False)
     board = Board(str(folder / "logs"))
     return _TrainingAlone(config, data, devices, network, checkpoints, Progress(), board, Stop())

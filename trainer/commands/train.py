@@ -57,7 +57,11 @@ def configure(parser: Parser) -> None:
         help="Accelerator, such as l4-2 (default: all GPUs, or the CPU).",
     )
     parser.add_argument(
-        "--cache", default="auto", choices=CACHES, help="Where to keep the decoded images (default: %(default)s)."
+        "--cache",
+        default="auto",
+        choices=CACHES,
+        help="Where to keep the decoded images: memory, disk (a temporary file), stream (nowhere: the shards are "
+        "read in each epoch), or auto, the first of these with room (default: %(default)s).",
     )
     parser.add_argument(
         "--logs-dir",

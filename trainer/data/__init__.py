@@ -24,8 +24,8 @@ __all__ = [
     "Original",  # a held-out image as the source has it
     "PreparedData",  # a prepared dataset as one object
     "Shift",  # how far one value has moved
-    "Split",  # the images of a split in memory, in batches
     "Statistics",  # the statistics of a prepared dataset
+    "TrainingData",  # the images of a training, in batches
     "fetch_dataset",  # prepares a dataset from its source
     "fingerprint_data",  # the digest of a source, without fetching it
     "hash_position",  # the place of a text in 0..1, by its hash

@@ -1,4 +1,3 @@
-from .batches import Split as Split
 from .copies import match_copies as match_copies
 from .fetch import (
     fetch_dataset as fetch_dataset,
@@ -6,6 +5,7 @@ from .fetch import (
     propose_reading as propose_reading,
 )
 from .held_out_set import HeldOutImage as HeldOutImage
+from .load import TrainingData as TrainingData
 from .prepared import PreparedData as PreparedData
 from .prepared_data import (
     SPLIT_NAMES as SPLIT_NAMES,

@@ -1,38 +1,24 @@
-"""Batches of prepared images. A split is read and decoded once, and each epoch gathers its images by index."""
+"""The images of a split in batches: their order in each epoch, and their shares of the devices.
 
-import errno
+`decoded.py` gathers them from memory or a file, `stream.py` reads the same ones from the shards.
+"""
+
+import abc
 import math
 import os
-import tempfile
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.data import tfrecords
-from trainer.data.prepared_data import PREPARE_AGAIN, Manifest
-from trainer.data.settings import CACHES
-from trainer.errors import ContentError, PlaceError, SettingError, check_choice
-from trainer.machine import LOG_EVERY_S, Tracker, available_bytes
-
 Function = TypeVar("Function", bound=Callable[..., Any])
-RESERVE_BYTES = 2_500_000_000
-"""Memory that `auto` leaves free for TensorFlow, the network and its optimizer with a small batch."""
-PARALLEL_SHARDS = 4
-DECODED_TOGETHER = 16
-PARALLEL_GATHERS = 8
-"""Maximum number of parallel gather calls: one copies about 5 GB/s, and its result waits in memory."""
-WORTH_SAYING_BYTES = 10**8
-"""Decoded images in memory from which a line says so."""
-ALIGNMENT = 64
-"""Bytes. TensorFlow shares an array that begins at a multiple of this, and copies others."""
-GATHER_IMAGES = 8
-"""A call gathers at least about this many images, because a call costs as much as copying one."""
+BLOCK_BYTES = 3_200_000_000
+"""Decoded size of the images that are shuffled together: all of SALICON at 240 x 320. A stream holds two such
+blocks as records, which have four fifths of this size. Another value is another order of larger splits."""
+PARALLEL_CALLS = 8
+"""Maximum number of parallel calls that make a batch: one copies about 5 GB/s, and its result waits in memory."""
 
 
 def without_autograph(function: Function) -> Function:
@@ -44,64 +30,103 @@ def without_autograph(function: Function) -> Function:
     return cast(Function, tf.autograph.experimental.do_not_convert(function))
 
 
-# === The decoded split ===
+# === Order ===
 
 
-@dataclass(frozen=True)
-class Split:
-    """All images of a split, decoded, by index."""
+def block_images(image_size: tuple[int, int]) -> int:
+    """Number of images of (H, W) in BLOCK_BYTES, which are shuffled together. Example: 10,416 of 240 x 320."""
+    height, width = image_size
+    return max(1, BLOCK_BYTES // (height * width * 4))
 
-    stimulus: NDArray[np.uint8]
-    """(N, H, W, 3) RGB."""
-    density: NDArray[np.uint8]
-    """(N, H, W, 1)."""
 
-    def __len__(self) -> int:
-        return len(self.stimulus)
+class Order(NamedTuple):
+    """The order of the images of a split in an epoch, as it can be read from its shards one after another."""
+
+    shards: NDArray[np.int64]
+    """(S,): the shards as they are read."""
+    read: NDArray[np.int64]
+    """(N,): the images as they are read."""
+    taken: NDArray[np.int64]
+    """(N,): the positions in `read` of the images as they are taken. They keep within blocks: of B images to a
+    block, the positions from kB to (k + 1)B - 1 are a permutation of these numbers, for each k."""
+
+    @property
+    def images(self) -> NDArray[np.int64]:
+        """(N,): the images as they are taken."""
+        return self.read[self.taken]
 
     @classmethod
-    def load(
-        cls,
-        folder: str | os.PathLike[str],
-        manifest: Manifest,
-        split: str,
-        cache: str = "auto",
-        reserve_bytes: int = RESERVE_BYTES,
-    ) -> Self:
-        """Read the shards of a split in parallel, and decode them on all cores.
+    def of_epoch(cls, shard_counts: Sequence[int], block: int, seed: int, epoch: int) -> "Order":
+        """The order in an epoch (from 0). It depends on the arguments alone, so it is the same on every machine.
+
+        A split of up to `block` images is shuffled as a whole. Of a larger one, the shards are shuffled, their
+        images follow one another, and each block of them is shuffled. Example: three shards of two images and
+        blocks of four may be read as 4 5 0 1 2 3 and taken as 0 5 4 1 3 2.
 
         Args:
-            folder: a prepared dataset.
-            manifest: its manifest.
-            split: train or valid.
-            cache: where the H * W * 4 bytes of each image are kept, one of `CACHES`. `disk` is an unnamed
-                temporary file (in TMPDIR), which disappears with the process, however that ends. `auto` is
-                memory if enough is available now, else disk. Example: 10,000 images of 240 x 320 need 3.1 GB.
-            reserve_bytes: memory that `auto` leaves free for the rest of the training.
-
-        Raises:
-            UserError: neither memory nor the disk has room for the images. Or the shards are missing or
-                damaged, or do not hold each image of the split exactly once.
+            shard_counts: number of images in each shard. The images of the split are numbered through them.
+            block: number of images that are shuffled together.
+            seed: of the run.
+            epoch: counted from 0.
         """
-        loaded = cls.allocate(manifest, split, cache, reserve_bytes)
-        _fill(loaded.stimulus, loaded.density, folder, manifest, split)
-        return loaded
+        random, count = np.random.default_rng(np.random.SeedSequence([seed, epoch])), sum(shard_counts)
+        if count <= block:
+            return cls.as_stored(shard_counts)._replace(taken=random.permutation(count))
+        shards = random.permutation(len(shard_counts))
+        images = np.split(np.arange(count), np.cumsum(shard_counts)[:-1])
+        blocks = (np.arange(first, min(first + block, count)) for first in range(0, count, block))
+        taken = np.concatenate([random.permutation(positions) for positions in blocks])
+        return cls(shards, np.concatenate([images[shard] for shard in shards]), taken)
 
     @classmethod
-    def allocate(
-        cls, manifest: Manifest, split: str, cache: str = "auto", reserve_bytes: int = RESERVE_BYTES
-    ) -> Self:
-        """Make room for the images of a split, without their content. The arguments are as in `load`."""
-        count, (height, width) = manifest.counts[split], manifest.image_size
-        stimulus_bytes = count * height * width * 3
-        store = _allocate(split, count * height * width * 4, cache, reserve_bytes)
-        stimulus = store[:stimulus_bytes].reshape(count, height, width, 3)
-        density = store[stimulus_bytes:].reshape(count, height, width, 1)
-        return cls(stimulus, density)
+    def as_stored(cls, shard_counts: Sequence[int]) -> "Order":
+        """The order in which the shards have the images."""
+        images = np.arange(sum(shard_counts))
+        return cls(np.arange(len(shard_counts)), images, images)
 
-    def order(self, seed: int, epoch: int) -> NDArray[np.int64]:
-        """The order of the images in an epoch (from 0), (N,). It is the same on every machine."""
-        return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(len(self))
+
+def epoch_flips(count: int, seed: int, epoch: int) -> NDArray[np.bool_]:
+    """Whether each of `count` images is mirrored in an epoch (from 0), (count,) bool.
+
+    It is drawn for all images at once by their index. So it depends neither on the batch, nor on the
+    replicas, nor on where a run resumes.
+    """
+    drawn: NDArray[np.float64] = np.random.default_rng(np.random.SeedSequence([seed, epoch, 1])).random(count)
+    return drawn < 0.5
+
+
+# === Batches ===
+
+
+class Split(abc.ABC):
+    """The images of a split, in batches.
+
+    Args:
+        image_size: (H, W), pixels.
+        shard_counts: number of images in each shard, in order. One number for a split that is shuffled as a whole.
+    """
+
+    def __init__(self, image_size: tuple[int, int], shard_counts: Sequence[int]) -> None:
+        self.image_size, self.shard_counts = image_size, shard_counts
+
+    def __len__(self) -> int:
+        return sum(self.shard_counts)
+
+    @abc.abstractmethod
+    def batches(self, order: Order, positions: NDArray[np.int64]) -> tf.data.Dataset:
+        """The images at positions (n, b) in an order, which ascend row by row: n batches.
+
+        Returns:
+            Dicts of index (b,) int64, stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8.
+        """
+
+    @abc.abstractmethod
+    def first(self, count: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The first images of the split, up to `count`: stimuli (n, H, W, 3) and densities (n, H, W, 1)."""
+
+    def order(self, seed: int, epoch: int) -> Order:
+        """The order of the images in an epoch (from 0). It is the same on every machine."""
+        return Order.of_epoch(self.shard_counts, block_images(self.image_size), seed, epoch)
 
     def training_batches(
         self,
@@ -125,8 +150,7 @@ class Split:
             batch_size: B, images of a step over all replicas, a multiple of `n_replicas`.
             seed: of the run.
             epoch: counted from 0.
-            skip_steps: steps already taken, if a run resumes in the middle of an epoch. Skipping reads
-                nothing.
+            skip_steps: steps already taken, if a run resumes in the middle of an epoch.
             n_replicas_here: number of replicas that this process feeds.
             first_replica: index of the first of them among all, from 0.
             n_replicas: number of replicas of the whole job.
@@ -136,11 +160,11 @@ class Split:
             Dicts of index (b,) int64, stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8, where b is
                 batch_size / n_replicas.
         """
-        order = self.order(seed, epoch)
-        whole = order[: len(order) // batch_size * batch_size]
-        slices = _slices(whole, batch_size, skip_steps, n_replicas_here, first_replica, n_replicas)
+        whole = np.arange(len(self) // batch_size * batch_size)
+        positions = _slices(whole, batch_size, skip_steps, n_replicas_here, first_replica, n_replicas)
+        batches = self.batches(self.order(seed, epoch), positions)
         if not flip:
-            return _gathered(self, slices)
+            return batches
         flipped = tf.constant(epoch_flips(len(self), seed, epoch))
 
         @without_autograph
@@ -150,8 +174,8 @@ class Split:
             mirrored = {name: tf.where(is_flipped, image[:, :, ::-1], image) for name, image in images.items()}
             return {**batch, **mirrored}
 
-        batches = _gathered(self, slices).map(mirror, num_parallel_calls=_parallel(), deterministic=True)
-        return batches.prefetch(2).with_options(_options())
+        batches = batches.map(mirror, num_parallel_calls=parallel_calls(), deterministic=True)
+        return batches.prefetch(2).with_options(options())
 
     def validation_batches(
         self, batch_size: int, n_replicas_here: int = 1, first_replica: int = 0, n_replicas: int = 1
@@ -161,164 +185,38 @@ class Split:
         Arguments are as in `training_batches`. The dicts also have mask (b,) float32: 1 for an image, 0 for
         padding. Example: for 10 images and batches of 4, the last mask is 1, 1, 0, 0.
         """
-        order = np.full(math.ceil(len(self) / batch_size) * batch_size, -1)
-        order[: len(self)] = np.arange(len(self))
-        slices = _slices(order, batch_size, 0, n_replicas_here, first_replica, n_replicas)
+        padded = np.arange(math.ceil(len(self) / batch_size) * batch_size)
+        positions = _slices(padded, batch_size, 0, n_replicas_here, first_replica, n_replicas)
 
         @without_autograph
         def masked(batch: dict[str, tf.Tensor], mask: tf.Tensor) -> dict[str, tf.Tensor]:
             is_image = tf.cast(mask, tf.uint8)[:, None, None, None]
-            padded = {key: batch[key] * is_image for key in ("stimulus", "density")}
-            return {**batch, **padded, "mask": mask}
+            images = {key: batch[key] * is_image for key in ("stimulus", "density")}
+            return {**batch, **images, "mask": mask}
 
-        gathered = _gathered(self, np.maximum(slices, 0))
-        masks = tf.data.Dataset.from_tensor_slices((slices >= 0).astype(np.float32))
-        return tf.data.Dataset.zip(gathered, masks).map(masked).prefetch(1)
-
-
-def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
-    """(n_bytes,) uint8 in memory, or in an unnamed temporary file. A line says which, if it is worth one."""
-    check_choice("cache", cache, CACHES)
-    available = available_bytes()
-    size = f"{split}: {n_bytes / 1e9:.1f} GB of decoded images"
-    room = f"{available / 1e9:.1f} GB of memory are available"
-    if cache == "memory" and n_bytes > available:
-        raise SettingError(f"{size}, but {room}. Set cache to disk or auto, or use a machine with more memory")
-    if cache == "memory" or (cache == "auto" and n_bytes + reserve_bytes <= available):
-        if n_bytes >= WORTH_SAYING_BYTES:
-            print(f"{size} in memory", flush=True)
-        store = np.empty(n_bytes + ALIGNMENT, np.uint8)
-        return store[-store.ctypes.data % ALIGNMENT :][:n_bytes]
-    folder = tempfile.gettempdir()
-    with tempfile.TemporaryFile() as file:
-        try:
-            file.truncate(max(n_bytes, 1))
-            if hasattr(os, "posix_fallocate"):  # not on a Mac
-                # Allocated now: on a full disk, writing to a mapped page would kill the process.
-                os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise PlaceError(
-                f"{size}: no space left for them in {folder} ({error.strerror}), and {room}, of which "
-                f"{reserve_bytes / 1e9:.2f} are reserved for the network. Free some, or set TMPDIR to a folder "
-                "on another disk"
-            ) from None
-        print(f"{size} in a temporary file in {folder} ({room})", flush=True)
-        return np.memmap(file, np.uint8, "r+", shape=(n_bytes,)) if n_bytes else np.empty(0, np.uint8)
-
-
-def _fill(
-    stimulus: NDArray[np.uint8],
-    density: NDArray[np.uint8],
-    folder: str | os.PathLike[str],
-    manifest: Manifest,
-    split: str,
-) -> None:
-    """Put every record of the split at its index."""
-    count, start = len(stimulus), time.monotonic()
-    times_seen = np.zeros(count, np.int64)
-    with ExitStack() as stack:
-        tracker = None
-        try:
-            for batch in _decoded(folder, manifest, split).as_numpy_iterator():
-                indices = batch["index"]
-                unknown = indices[(indices < 0) | (indices >= count)]
-                if unknown.size:
-                    raise ContentError(
-                        f"{folder} has {count} images in {split}, but a record is number {unknown[0]}: "
-                        f"{PREPARE_AGAIN}"
-                    )
-                stimulus[indices], density[indices] = batch["stimulus"], batch["density"]
-                np.add.at(times_seen, indices, 1)
-                if tracker is not None:
-                    tracker.advance(len(indices))
-                elif time.monotonic() - start > LOG_EVERY_S:
-                    done = min(int(times_seen.sum()), count)
-                    tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
-        except tf.errors.OpError as error:
-            raise ContentError(
-                f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}): {PREPARE_AGAIN}"
-            ) from None
-    wrong = np.flatnonzero(times_seen != 1)
-    if wrong.size:
-        raise ContentError(
-            f"the shards of {split} in {folder} hold image {wrong[0]} of {count} {times_seen[wrong[0]]} times "
-            f"instead of once ({wrong.size} such images): {PREPARE_AGAIN}"
-        )
-
-
-def _decoded(folder: str | os.PathLike[str], manifest: Manifest, split: str) -> tf.data.Dataset:
-    """The parsed records of a split in batches of DECODED_TOGETHER, in any order."""
-    paths = [str(path) for path in tfrecords.shard_paths(folder, split)]
-    records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(PARALLEL_SHARDS, len(paths)))
-    options = _options()
-    options.deterministic = False
-
-    @without_autograph
-    def parse(record: tf.Tensor) -> dict[str, tf.Tensor]:
-        return tfrecords.parse_example(record, manifest.image_size)
-
-    decoded = records.map(parse, num_parallel_calls=os.cpu_count())
-    return decoded.batch(DECODED_TOGETHER).prefetch(2).with_options(options)
-
-
-# === Batches ===
-
-
-def epoch_flips(count: int, seed: int, epoch: int) -> NDArray[np.bool_]:
-    """Whether each of `count` images is mirrored in an epoch (from 0), (count,) bool.
-
-    It is drawn for all images at once by their index. So it depends neither on the batch, nor on the
-    replicas, nor on where a run resumes.
-    """
-    drawn: NDArray[np.float64] = np.random.default_rng(np.random.SeedSequence([seed, epoch, 1])).random(count)
-    return drawn < 0.5
+        batches = self.batches(Order.as_stored(self.shard_counts), np.minimum(positions, len(self) - 1))
+        masks = tf.data.Dataset.from_tensor_slices((positions < len(self)).astype(np.float32))
+        return tf.data.Dataset.zip(batches, masks).map(masked).prefetch(1)
 
 
 def _slices(
-    order: NDArray[np.int64], batch_size: int, skip_steps: int, here: int, first: int, n_replicas: int
+    positions: NDArray[np.int64], batch_size: int, skip_steps: int, here: int, first: int, n_replicas: int
 ) -> NDArray[np.int64]:
-    """(steps * here, b) indices: one row for each step and replica here.
+    """(steps * here, b) positions: one row for each step and replica here.
 
     Example: batches of 4 for 2 replicas, both here, are cut into rows of 2.
     """
     assert batch_size % n_replicas == 0, f"{n_replicas} replicas cannot share {batch_size} images"
-    by_replica = order.reshape(-1, n_replicas, batch_size // n_replicas)
+    by_replica = positions.reshape(-1, n_replicas, batch_size // n_replicas)
     return by_replica[skip_steps:, first : first + here].reshape(-1, batch_size // n_replicas)
 
 
-def _gathered(split: Split, slices: NDArray[np.int64]) -> tf.data.Dataset:
-    """The images of each row of `slices` (n, b)."""
-    rows = math.ceil(GATHER_IMAGES / slices.shape[1])
-
-    stimulus, density = _tensor(split.stimulus), _tensor(split.density)
-
-    @without_autograph
-    def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"index": indices, "stimulus": tf.gather(stimulus, indices), "density": tf.gather(density, indices)}
-
-    calls = tf.data.Dataset.from_tensor_slices(slices)
-    calls = calls.batch(rows) if rows > 1 else calls
-    batches = calls.map(gather, num_parallel_calls=_parallel(), deterministic=True).prefetch(2)
-    batches = batches.unbatch() if rows > 1 else batches
-    return batches.with_options(_options())
+def parallel_calls() -> int:
+    """Number of parallel calls that make a batch, 2 to PARALLEL_CALLS."""
+    return max(2, min(PARALLEL_CALLS, os.cpu_count() or 1))
 
 
-def _parallel() -> int:
-    return max(2, min(PARALLEL_GATHERS, os.cpu_count() or 1))
-
-
-def _tensor(images: NDArray[np.uint8]) -> tf.Tensor:
-    """The images as a tensor that shares their memory.
-
-    Gathering from it needs no Python function. TensorFlow would wait forever for a running function if an
-    epoch is left in the middle.
-    """
-    return tf.experimental.dlpack.from_dlpack(images.__dlpack__())
-
-
-def _options() -> tf.data.Options:
+def options() -> tf.data.Options:
     """Threads apart from the threads of the steps. And no graph rewriting, which would copy all images."""
     options = tf.data.Options()
     options.threading.private_threadpool_size = os.cpu_count() or 1

@@ -9,7 +9,7 @@ from trainer.errors import SettingError, check
 from trainer.places import Place, source_places
 from trainer.settings import check_ranges, setting
 
-CACHES = ("auto", "memory", "disk")
+CACHES = ("auto", "memory", "disk", "stream")
 SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
 MAX_INPUT_PX = 4096

@@ -15,6 +15,7 @@ import os
 import pathlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, TypeVar
 
@@ -34,6 +35,7 @@ MIN_EXAMPLES = 64
 """With this many examples there are at least `MIN_SHARDS` shards, so that they can be read in parallel."""
 MAP_SHARE = 0.1
 """Approximate size of a compressed map, divided by the size of its stimulus."""
+PARALLEL_OPENS = 8
 ZLIB_LEVEL = 6
 """A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms. With level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
 
@@ -199,17 +201,17 @@ def _as_os_error(path: pathlib.Path) -> Iterator[None]:
 # === Read ===
 
 
-def parse_example(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Tensor]:
-    """The parts of a record that training needs, as graph operations.
+def parse_examples(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Tensor]:
+    """The parts of records that training needs, as graph operations.
 
     Args:
-        serialized: scalar string tensor, one record.
+        serialized: (b,) strings, each a record.
         image_size: (H, W) of the prepared dataset (`Manifest.image_size`).
 
     Returns:
-        `index` int64 (), `stimulus` uint8 (H, W, 3), `density` uint8 (H, W, 1).
+        `index` int64 (b,), `stimulus` uint8 (b, H, W, 3), `density` uint8 (b, H, W, 1).
     """
-    features = tf.io.parse_single_example(
+    features = tf.io.parse_example(
         serialized,
         {
             "index": tf.io.FixedLenFeature((), tf.int64),
@@ -218,11 +220,33 @@ def parse_example(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[st
         },
     )
     density = tf.io.decode_compressed(features["density"], compression_type="ZLIB")
+    count = serialized.shape[0] or -1
     return {
         "index": features["index"],
-        "stimulus": tf.reshape(tf.io.decode_raw(features["stimulus"], tf.uint8), (*image_size, 3)),
-        "density": tf.reshape(tf.io.decode_raw(density, tf.uint8), (*image_size, 1)),
+        "stimulus": tf.reshape(tf.io.decode_raw(features["stimulus"], tf.uint8), (count, *image_size, 3)),
+        "density": tf.reshape(tf.io.decode_raw(density, tf.uint8), (count, *image_size, 1)),
     }
+
+
+def shard_counts(folder: str | os.PathLike[str], split: str) -> list[int]:
+    """Number of images in each shard of a split, in order. Of each shard, only the first record is read.
+
+    Images follow one another through the shards, so the number of the first one in each tells where it begins.
+
+    Raises:
+        UserError: the beginning of a shard is missing or damaged, or the first images are not in order.
+    """
+    manifest, paths = Manifest.load(folder), shard_paths(folder, split)
+    with ThreadPoolExecutor(PARALLEL_OPENS) as pool:
+        firsts = list(pool.map(lambda path: next(_read_shard(path, manifest), None), paths))
+    begins = [-1 if first is None else first.index for first in firsts]
+    counts = np.diff([*begins, manifest.counts[split]])
+    if begins[:1] != [0] or counts.min() < 1:
+        raise ContentError(
+            f"the shards of {split} in {folder} begin with the images {', '.join(map(str, begins[:20]))} of "
+            f"{manifest.counts[split]:,}, which are not in order: {PREPARE_AGAIN}"
+        )
+    return [int(count) for count in counts]
 
 
 def shard_paths(folder: str | os.PathLike[str], split: str) -> list[pathlib.Path]:

@@ -5,20 +5,18 @@ way to the gradient: `Loop.run` (epochs, and in them chunks of steps), `train_st
 `replica_step` (a step on one device), `step.gradients`.
 """
 
-import dataclasses
 import functools
 import math
 import signal
 import time
 import zlib
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from trainer.data import Manifest, PreparedData, Split
+from trainer.data import PreparedData, TrainingData
 from trainer.errors import FailedError
-from trainer.io import StrPath
 from trainer.machine import Tracker, announce
 from trainer.training import exits, hypertune, step
 from trainer.training.checkpoints import Checkpoints, Progress
@@ -38,22 +36,6 @@ MAX_SHOWN = 4
 """Validation images whose predictions are logged after each epoch."""
 
 
-@dataclasses.dataclass
-class Data:
-    """The decoded images of a prepared dataset, with its folder and manifest."""
-
-    folder: str
-    manifest: Manifest
-    train: Split
-    valid: Split
-
-    @classmethod
-    def load(cls, folder: StrPath, manifest: Manifest, cache: str = "auto") -> Self:
-        """Decode both splits. Arguments and errors are as in `Split.load`."""
-        train, valid = (Split.load(folder, manifest, name, cache) for name in ("train", "valid"))
-        return cls(str(folder), manifest, train, valid)
-
-
 class Loop:
     """One training, from the state of `progress` to its last epoch.
 
@@ -71,7 +53,7 @@ class Loop:
     def __init__(
         self,
         config: TrainConfig,
-        data: Data,
+        data: TrainingData,
         devices: Devices,
         network: Network,
         checkpoints: Checkpoints,
@@ -129,6 +111,7 @@ class Loop:
                     if self._unsaved_s() > 60 * config.checkpoint_minutes:
                         self._save()
             board.update_profile((epoch + 1) * per_epoch)
+            del iterator  # that of a stream holds a block of images
 
             # Each epoch ends with a validation. The weights with the lowest loss become the model.
             row = self._report(epoch, self.validate(epoch))
@@ -180,7 +163,7 @@ class Loop:
         if not bad.size:
             return
         bad_step, config = first_step + int(bad[0]), self.config
-        order = self.data.train.order(config.seed, epoch)
+        order = self.data.train.order(config.seed, epoch).images
         indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
         names = [
             example.name
@@ -251,10 +234,9 @@ class Loop:
         """Log the predictions for the first validation images."""
         if self.board.quiet or self.devices.cluster.size > 1:  # all machines would have to predict
             return
-        first_images = slice(0, min(MAX_SHOWN, self.data.manifest.counts["valid"]))
-        stimuli = self.data.valid.stimulus[first_images]
+        stimuli, densities = self.data.valid.first(MAX_SHOWN)
         predictions = self.compiled.predict(stimuli).numpy()
-        self.board.images(steps_done, stimuli, self.data.valid.density[first_images], predictions)
+        self.board.images(steps_done, stimuli, densities, predictions)
 
     def _weights_checksum(self) -> str:
         """Compute the CRC-32 of all weights, such as `8d3f02c1`. It must be the same on all machines."""

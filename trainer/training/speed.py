@@ -5,10 +5,9 @@ import datetime
 import time
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from trainer.data import Manifest, Split
+from trainer.data import Manifest, TrainingData
 from trainer.machine import Tracker, code_version
 from trainer.training import host
 from trainer.training.loop import CHUNK_S, compile_steps
@@ -17,9 +16,6 @@ from trainer.training.settings import TrainConfig
 from trainer.training.step import Network
 from trainer.training.strategy import Devices
 from trainer.training.train import Job, make_network, reset_and_connect
-
-MADE = 16
-"""Different images. They are repeated, because the speed does not depend on what they show."""
 
 
 def measure_speed(
@@ -67,7 +63,7 @@ def _train(job: Job, network: Network, steps: int) -> tuple[str, float]:
     """Return when the first step had ended, as ISO 8601, and the seconds that `steps` more took."""
     config, devices = job.config, job.devices
     compiled = compile_steps(devices, network, config)
-    images = _images(job.manifest)
+    images = TrainingData.noise(job.manifest).train
     iterator = devices.iterate(images.training_batches, config.batch_size, config.seed, epoch=0, flip=config.flip)
 
     def timed(chunk: int) -> float:
@@ -116,13 +112,3 @@ def _manifest(image_size: tuple[int, int], images: int) -> Manifest:
         objects=[],
         code_version=code_version(),
     )
-
-
-def _images(manifest: Manifest) -> Split:
-    """Noise in place of training images and of their maps."""
-    random, images = np.random.default_rng(0), Split.allocate(manifest, "train")
-    for array in (images.stimulus, images.density):
-        made = random.integers(0, 256, (MADE, *array.shape[1:]), np.uint8)
-        for first in range(0, len(array), MADE):
-            array[first : first + MADE] = made[: len(array) - first]
-    return images

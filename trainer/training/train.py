@@ -14,7 +14,7 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from trainer.data import Manifest, PreparedData
+from trainer.data import Manifest, PreparedData, TrainingData
 from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, check
 from trainer.io import StrPath, is_taken, replacing, write_json
 from trainer.machine import available_bytes, code_version
@@ -36,7 +36,7 @@ from trainer.training import accelerators, exits, host, hypertune, step, strateg
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
 from trainer.training.fit_calibration import calibrate
-from trainer.training.loop import Data, Loop
+from trainer.training.loop import Loop
 from trainer.training.settings import TrainConfig
 from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
@@ -164,11 +164,17 @@ class Job:
 
     @contextmanager
     def errors_explained(self) -> Iterator[None]:
-        """Translate TensorFlow's errors for exhausted memory, lost machines, and GPUs that cannot be connected."""
+        """Translate TensorFlow's errors for exhausted memory, lost machines, GPUs that cannot be connected, and
+        damaged shards.
+        """
         try:
             yield
         except tf.errors.ResourceExhaustedError as error:
             raise FailedError(self.out_of_memory(error)) from None
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            if (explained := TrainingData.damage(error, self.manifest.dataset)) is None:
+                raise
+            raise explained from None
         except LOST as error:
             cluster = self.devices.cluster
             named = set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))
@@ -209,7 +215,7 @@ def train(
         base_model: folder of a model with the weights to start from.
         accelerator: name in `trainer.training.accelerators`. Empty for the devices of this machine.
         logs: folder for TensorBoard. Empty for the folder that Vertex AI sets, if any.
-        cache: where to keep the decoded images: memory, disk, or auto.
+        cache: where to keep the decoded images (`trainer.data.load.load_split`).
         initial_weights_fingerprint: fingerprint that the file of initial weights must have. Empty for any.
         saved_model: whether to export the model, too. A model that is only fine-tuned needs no export.
 
@@ -255,7 +261,7 @@ def train(
             store.check_room()
         _check_same_progress(devices, progress)
         if not is_over:
-            data = Data.load(dataset, manifest, cache)
+            data = TrainingData.load(dataset, manifest, cache)
             progress = Loop(job.config, data, devices, network, store, progress, board, stop).run()
         store.wait()
         record = training_record(job, base, identity, progress)
@@ -397,10 +403,13 @@ def run_identity(job: Job, base: ModelConfig | None, initial_weights_fingerprint
         identity["initial_weights_fingerprint"] = initial_weights_fingerprint
     if manifest.test_share:  # likewise, since the images that choose the epoch depend on it
         identity["test_share"] = manifest.test_share
+    block, n_train = TrainingData.block_images(manifest.image_size), manifest.counts["train"]
+    if n_train > block:  # the order of a larger split depends on it
+        identity["block_images"] = block
     return identity | {
         "precision": job.precision,
         "image_size": list(manifest.image_size),
-        "n_train": manifest.counts["train"],
+        "n_train": n_train,
         "fingerprint": manifest.fingerprint,
         "base": base and [base["identity"], base["best_epoch"]],
     }

@@ -10,7 +10,9 @@ import pytest
 from tests.prepared import write_prepared
 from tests.refusals import refused
 from trainer.data import tfrecords
-from trainer.data.batches import Split, epoch_flips
+from trainer.data.batches import epoch_flips
+from trainer.data.decoded import Decoded
+from trainer.data.load import load_split
 from trainer.data.prepared_data import Manifest
 from trainer.errors import ContentError, PlaceError, SettingError
 
@@ -29,12 +31,12 @@ def manifest(folder):
 
 @pytest.fixture(scope="module")
 def train(folder, manifest):
-    return Split.load(folder, manifest, "train")
+    return load_split(folder, manifest, "train")
 
 
 @pytest.fixture(scope="module")
 def valid(folder, manifest):
-    return Split.load(folder, manifest, "valid")
+    return load_split(folder, manifest, "valid")
 
 
 @pytest.fixture
@@ -59,7 +61,8 @@ def indices(data):
 @pytest.mark.parametrize("cache", ["memory", "disk"])
 @pytest.mark.parametrize("name", ["train", "valid"])
 def test_split_holds_every_image_at_its_index(folder, manifest, name, cache):
-    split = Split.load(folder, manifest, name, cache)
+    split = load_split(folder, manifest, name, cache)
+    assert isinstance(split, Decoded)
     assert len(split) == manifest.counts[name]
     for example in tfrecords.read_examples(folder, name):
         np.testing.assert_array_equal(split.stimulus[example.index], example.stimulus)
@@ -67,9 +70,11 @@ def test_split_holds_every_image_at_its_index(folder, manifest, name, cache):
 
 
 def test_auto_uses_memory_if_available_else_a_file_without_a_name(folder, manifest, scratch):
-    split = Split.load(folder, manifest, "train", reserve_bytes=0)
+    split = load_split(folder, manifest, "train", reserve_bytes=0)
+    assert isinstance(split, Decoded)
     assert not isinstance(split.stimulus.base, np.memmap)
-    split = Split.load(folder, manifest, "train", reserve_bytes=10**18)
+    split = load_split(folder, manifest, "train", reserve_bytes=10**18)
+    assert isinstance(split, Decoded)
     assert isinstance(split.stimulus.base, np.memmap)
     assert not list(scratch.iterdir())
 
@@ -78,7 +83,7 @@ def test_an_unknown_cache_and_too_little_memory_are_refused_before_allocating(fo
     many = dataclasses.replace(manifest, counts={"train": 10**12, "valid": 1})
     for counts, cache, named in ((manifest, "disc", "'disk'"), (many, "memory", "5120000.0 GB")):
         with refused(SettingError, named):
-            Split.load(folder, counts, "train", cache)
+            load_split(folder, counts, "train", cache)
 
 
 def test_a_disk_without_room_is_an_error_that_leaves_nothing(folder, manifest, scratch):
@@ -86,7 +91,7 @@ def test_a_disk_without_room_is_an_error_that_leaves_nothing(folder, manifest, s
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with refused(PlaceError, scratch, "TMPDIR"):
-            Split.load(folder, manifest, "train", "disk")
+            load_split(folder, manifest, "train", "disk")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(scratch.iterdir())
@@ -117,7 +122,7 @@ def rewritten(tmp_path, numbers, size=(32, 40)):
 def test_missing_and_repeated_images_are_damage(tmp_path, numbers, named):
     folder = rewritten(tmp_path, numbers)
     with refused(ContentError, folder, *named):
-        Split.load(folder, Manifest.load(folder), "train")
+        load_split(folder, Manifest.load(folder), "train")
 
 
 def test_records_of_another_size_and_damaged_shards_are_refused(tmp_path):
@@ -130,7 +135,7 @@ def test_records_of_another_size_and_damaged_shards_are_refused(tmp_path):
     for facts, content in ((size, whole), (manifest, whole[: len(whole) // 2]), (manifest, flipped)):
         shard.write_bytes(content)
         with refused(ContentError, folder):
-            Split.load(folder, facts, "train")
+            load_split(folder, facts, "train")
 
 
 # === Order and shares ===
@@ -143,7 +148,7 @@ def test_an_epoch_has_each_image_once_in_an_order_of_its_own(train):
     )
     assert sorted(first) == list(range(N_TRAIN))
     np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(first, train.order(1, 0))
+    np.testing.assert_array_equal(first, train.order(1, 0).images)
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, other)
 
@@ -205,9 +210,6 @@ def test_shapes_are_known_and_the_same_in_every_epoch(train, valid):
         assert {key: tuple(spec.shape) for key, spec in validation.items()} == {**shapes, "mask": (each,)}
 
 
-# === In separate processes ===
-
-
 # === Mirrored images ===
 
 
@@ -228,7 +230,7 @@ def as_bytes(images):
 @pytest.fixture(scope="module")
 def twelve(tmp_path_factory):
     folder = write_prepared(tmp_path_factory.mktemp("data") / "prepared", n_train=12, size=(24, 40))
-    return Split.load(folder, Manifest.load(folder), "train")
+    return load_split(folder, Manifest.load(folder), "train")
 
 
 def test_half_of_the_images_are_mirrored_with_their_maps(twelve):

@@ -44,17 +44,17 @@ def test_written_examples_are_read(tmp_path):
 
 def test_graph_operations_parse_what_was_written_to_static_shapes():
     written = example(7)
-    records = tf.data.Dataset.from_tensors(tfrecords.serialize(written))
-    parsed = records.map(lambda record: tfrecords.parse_example(record, SIZE))
+    records = tf.data.Dataset.from_tensors([tfrecords.serialize(written)])
+    parsed = records.map(lambda batch: tfrecords.parse_examples(batch, SIZE))
     assert parsed.element_spec == {
-        "index": tf.TensorSpec((), tf.int64),
-        "stimulus": tf.TensorSpec((*SIZE, 3), tf.uint8),
-        "density": tf.TensorSpec((*SIZE, 1), tf.uint8),
+        "index": tf.TensorSpec((1,), tf.int64),
+        "stimulus": tf.TensorSpec((1, *SIZE, 3), tf.uint8),
+        "density": tf.TensorSpec((1, *SIZE, 1), tf.uint8),
     }
     (values,) = parsed.as_numpy_iterator()
-    assert values["index"] == 7
-    np.testing.assert_array_equal(values["stimulus"], written.stimulus)
-    np.testing.assert_array_equal(values["density"][..., 0], written.density)
+    assert values["index"] == [7]
+    np.testing.assert_array_equal(values["stimulus"][0], written.stimulus)
+    np.testing.assert_array_equal(values["density"][0, ..., 0], written.density)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_shards_are_filled_evenly_and_in_order(tmp_path):
     assert writer.names == [prepared_data.shard_name("train", index, 4) for index in range(4)]
     shards = [
         [
-            tfrecords.parse_example(record, SIZE)["index"].numpy()
-            for record in tf.data.TFRecordDataset(str(tmp_path / name))
+            tfrecords.parse_examples(record, SIZE)["index"].numpy()[0]
+            for record in tf.data.TFRecordDataset(str(tmp_path / name)).batch(1)
         ]
         for name in writer.names
     ]

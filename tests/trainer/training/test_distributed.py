@@ -79,10 +79,10 @@ def single(folder):
     return losses(folder, "single")
 
 
-@pytest.mark.parametrize(("devices", "accumulation"), [(2, 1), (2, 2)])
-def test_devices_and_parts_of_a_batch_have_the_losses_of_one(folder, single, devices, accumulation):
+@pytest.mark.parametrize(("devices", "accumulation", "cache"), [(2, 1, "stream"), (2, 2, "memory")])
+def test_devices_and_parts_of_a_batch_have_the_losses_of_one(folder, single, devices, accumulation, cache):
     name = f"devices{devices}-{accumulation}"
-    run = start(folder, name, f"--accumulation={accumulation}", devices=devices)
+    run = start(folder, name, f"--accumulation={accumulation}", f"--cache={cache}", devices=devices)
     assert finish(run) == 0, log(folder, name)
     assert f"over {devices} cpus" in log(folder, name)
     np.testing.assert_allclose(losses(folder, name), single, rtol=1e-5)

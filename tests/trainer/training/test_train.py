@@ -19,8 +19,9 @@ from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.refusals import refused
 from tests.weight_files import by_layer, narrow_weights, write_legacy
+from trainer.data import batches, tfrecords
 from trainer.data.prepared_data import Manifest
-from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, SettingError
+from trainer.errors import ConflictError, ContentError, FailedError, MismatchError, PlaceError, SettingError
 from trainer.machine import runtime
 from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import PIXELS
@@ -236,6 +237,43 @@ def test_training_that_is_told_to_stop_within_an_epoch_resumes_to_the_same_bits(
     assert history(tmp_path / "model") == history(trained_narrow[0])
     for name, values in weights(tmp_path / "model" / MODEL_WEIGHTS).items():
         np.testing.assert_array_equal(values, weights(trained_narrow[0] / MODEL_WEIGHTS)[name], err_msg=name)
+
+
+@pytest.mark.numerics
+def test_training_that_reads_its_shards_in_each_epoch_gives_the_bits_of_one_in_memory_also_after_a_stop(
+    quick, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tfrecords, "MIN_EXAMPLES", 1)
+    dataset = write_prepared(tmp_path / "prepared", n_train=10)
+    monkeypatch.setattr(batches, "BLOCK_BYTES", 3 * 4 * 32 * 40)  # three images are shuffled together
+    synchronize, taken = loop.Loop._synchronize, []
+
+    def with_a_signal(*arguments):
+        taken.append(arguments[0].progress.step)
+        if len(taken) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        synchronize(*arguments)
+
+    train(CONFIG, dataset, tmp_path / "memory", tmp_path / "in memory", cache="memory")
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Loop, "_synchronize", with_a_signal)
+        with pytest.raises(SystemExit):
+            train(CONFIG, dataset, tmp_path / "stream", tmp_path / "streamed", cache="stream")
+    assert 0 < taken[-1] < 5
+    train(CONFIG, dataset, tmp_path / "stream", tmp_path / "streamed", cache="stream")
+    assert history(tmp_path / "stream") == history(tmp_path / "memory")
+    for name, values in weights(tmp_path / "stream" / MODEL_WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(tmp_path / "memory" / MODEL_WEIGHTS)[name], err_msg=name)
+
+
+def test_damaged_shards_are_told_in_the_step_that_reads_them(quick, tmp_path, monkeypatch):
+    dataset = write_prepared(tmp_path / "prepared")
+    (shard,) = dataset.glob("train-*")
+    content = bytearray(shard.read_bytes())
+    content[-5] ^= 255
+    shard.write_bytes(content)
+    with refused(ContentError, "osie"):
+        train(CONFIG, dataset, tmp_path / "model", tmp_path / "state", cache="stream")
 
 
 FLIPPED = dataclasses.replace(CONFIG, flip=True)
