@@ -25,6 +25,18 @@ START_SECONDS = 300.0
 """Billed time before the first step: container image, data, compilation. An assumption, not measured."""
 FORWARD_SHARE = 1 / 3
 """Time of a validation image relative to a training image: the backward pass takes twice the forward pass."""
+BOOT_DISK_GB = 100
+"""Size of a machine's boot disk on Vertex AI, if a job asks for no other."""
+MOST_BOOT_DISK_GB = 2000
+"""Largest boot disk that a plan asks for. Of more images, the shards are read in each epoch."""
+BOOT_DISK_TYPE = "pd-ssd"
+"""Vertex AI's default for these machines (its DiskSpec)."""
+SYSTEM_DISK_GB = 40
+"""What else is on a boot disk: the system, the container image and checkpoints on their way. An assumption."""
+FREE_DISK = 0.15
+"""Share of a disk that a training leaves free (`trainer.data.load.DISK_RESERVE`)."""
+IMAGES_MEMORY = 0.8
+"""Share of a machine's memory that decoded images may take. The rest is for TensorFlow and the network."""
 SCRATCH = ("/gcs", "/s3", "/minio")
 """Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir: it is
 lost with the pod (kubeflow/pipelines 2.17.0,
@@ -80,6 +92,8 @@ class TrainingPlan:
     """float32, bfloat16 or float16, which the estimates are for."""
     measured: Measurement | None = None
     """A benchmark at these settings, perhaps at another image size. None if there was none."""
+    has_own_disk: bool = True
+    """Whether the job gets a boot disk of its own size: on Vertex AI, except on a persistent resource."""
 
     @property
     def accelerator(self) -> Accelerator:
@@ -125,6 +139,56 @@ class TrainingPlan:
         return self.accelerator.chip.usable_bytes
 
     @property
+    def images_gb(self) -> float:
+        """Size of all images, decoded. Example: 307 GB for a million of 240 x 320."""
+        return (self.data.images + self.data.valid_images) * math.prod(self.data.image_size) * 4 / 1e9
+
+    @property
+    def images_place(self) -> str:
+        """Where the training is expected to keep the decoded images: memory, disk or stream (its setting `cache`).
+
+        It decides by itself, from the room that it finds (`trainer.data.load`).
+        """
+        if self.images_gb <= IMAGES_MEMORY * self.accelerator.host_memory_gb * 2**30 / 1e9:
+            return "memory"
+        return "disk" if self.has_own_disk and self._needed_disk_gb <= MOST_BOOT_DISK_GB else "stream"
+
+    @property
+    def _needed_disk_gb(self) -> int:
+        return math.ceil((self.images_gb + SYSTEM_DISK_GB) / (1 - FREE_DISK) / 10) * 10
+
+    @property
+    def disk_gb(self) -> int:
+        """Size of each machine's boot disk: `BOOT_DISK_GB`, or more for images that memory has no room for.
+
+        Example: 410 for a million images of 240 x 320 on a machine with 32 GB of memory.
+        """
+        return max(BOOT_DISK_GB, self._needed_disk_gb) if self.images_place == "disk" else BOOT_DISK_GB
+
+    @property
+    def disk_spec(self) -> dict[str, str | int]:
+        """Vertex AI's DiskSpec. Empty for the default disk."""
+        if self.disk_gb == BOOT_DISK_GB:
+            return {}
+        return {"boot_disk_type": BOOT_DISK_TYPE, "boot_disk_size_gb": self.disk_gb}
+
+    @property
+    def disk_usd_per_hour(self) -> float:
+        """Price of what a machine's disk has above `BOOT_DISK_GB`, with the management fee."""
+        return self.accelerator.disk_usd_per_hour(self.disk_gb - BOOT_DISK_GB)
+
+    @property
+    def disk_text(self) -> str:
+        """The disk and the images in words, such as `410 GB, with 307 GB of decoded images`."""
+        size = f"{self.disk_gb} GB" if self.has_own_disk else "the machine's own"
+        images = f"{self.images_gb:.1f} GB of decoded images"
+        return {
+            "memory": f"{size}. {images} are in memory",
+            "disk": f"{size}, with {images}",
+            "stream": f"{size}. {images} are read in each epoch if it has no room",
+        }[self.images_place]
+
+    @property
     def step_seconds(self) -> Estimate:
         """Time of one training step: measured, else estimated."""
         size = self.data.image_size
@@ -167,7 +231,8 @@ class TrainingPlan:
         price = self.accelerator.usd_per_hour(self.machines.provisioning)
         if price is None:
             return None
-        return Estimate(*(hours * self.machines.workers * price for hours in self.hours_range))
+        hourly = self.machines.workers * (price + self.disk_usd_per_hour)
+        return Estimate(*(hours * hourly for hours in self.hours_range))
 
     @property
     def most_cost_usd(self) -> float | None:
@@ -196,6 +261,10 @@ class TrainingPlan:
         price = row.usd_per_hour(provisioning)
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
         elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
+        hourly_disk = (
+            f"Disk: {self.disk_usd_per_hour:.2f} USD per hour and machine for what it has above {BOOT_DISK_GB} "
+            f"GB, at {Accelerator.DISK_USD_PER_GB_MONTH} USD per GB and month ({BOOT_DISK_TYPE}) and the fee."
+        )
         speed, *others = row.basis(self.batch_per_replica, self.data.image_size, self.precision)
         start = "an assumption"
         if self.measured:
@@ -216,6 +285,7 @@ class TrainingPlan:
             f"{self.data.valid_images} validation images, at a third of the time of a training image. It excludes "
             "waiting for data, checkpoints, and the exchange of gradients between machines.",
             f"Price ({provisioning}): {hourly}. {Accelerator.PRICE_SOURCE}{elsewhere}",
+            *([hourly_disk] if self.disk_spec else []),
         )
 
     def timeout(self, timeout_hours: float) -> float:
@@ -252,6 +322,7 @@ class TrainingPlan:
         """The worker pools of Vertex AI's custom job, for `CustomTrainingJobOp`.
 
         Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it.
+        A disk is named only if it is not the default one.
         There is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's
         page on distributed training).
         """
@@ -262,6 +333,7 @@ class TrainingPlan:
                 "machine_spec": self.accelerator.machine_spec,
                 "replica_count": replicas,
                 "container_spec": container,
+                **({"disk_spec": self.disk_spec} if self.disk_spec else {}),
             }
             for replicas in ([1, others] if others else [1])
         ]
@@ -280,6 +352,7 @@ class TrainingPlan:
             "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
             "Speed": self.time_basis,
             "Memory": f"{self.memory_bytes / 1e9:.1f} GB of {self.usable_memory_bytes / 1e9:.1f} GB per chip",
+            "Disk": self.disk_text,
             "Step": f"about {self.step_seconds.text(lambda seconds: f'{1000 * seconds:.3g}')} ms",
             "Time": f"about {self.time_text}",
             "Cost": "unknown" if self.most_cost_usd is None else f"about {self.cost_text} USD",
@@ -331,6 +404,7 @@ def make_plan(
         location=location,
         precision=precision,
         measured=Measurement.find(row.name, precision, batch_size, parts, size) if machines.workers == 1 else None,
+        has_own_disk=platform == "vertex",
     )
 
 

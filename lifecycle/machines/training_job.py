@@ -104,6 +104,8 @@ def fit_to_data(
     is_vertex = target.platform == "vertex"  # the other targets have no timeout
     timeout_hours = plan.timeout(settings.job.timeout_hours) if is_vertex else 0.0
     job = dataclasses.replace(settings.job, timeout_hours=timeout_hours)
+    if job.persistent_resource:  # its machines have the disks that it was made with
+        plan = dataclasses.replace(plan, has_own_disk=False)
     return TrainingSettings(plan.training, plan.machines, job), plan
 
 

@@ -126,6 +126,9 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
         table.add_column(heading, no_wrap=True)
     for heading in ("batch", "precision", "time", "USD"):
         table.add_column(heading, justify="right", no_wrap=True)
+    shows_disks = any(each.disk_spec for each in plans.values())
+    if shows_disks:
+        table.add_column("disk GB", justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     cheapest = _marks("cheapest", plans, {name: each.cost_range_usd for name, each in plans.items()})
     fastest = _marks("fastest", plans, {name: each.hours_range for name, each in plans.items()})
@@ -138,6 +141,7 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
             entry.precision,
             entry.time_text,
             f"{'~' * entry.has_other_prices}{entry.cost_text}",
+            *([str(entry.disk_gb)] if shows_disks else []),
             ", ".join(filter(None, marks)),
         )
     return table

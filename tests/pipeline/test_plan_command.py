@@ -50,6 +50,15 @@ def test_table_follows_its_flags(output):
     assert "v5e-4 trains on one machine" in text
 
 
+def test_table_shows_disks_if_one_is_larger_than_the_default(output):
+    assert not any("disk GB" in line for line in output())
+    lines = output("--images", "1000000")
+    assert any("disk GB" in line for line in lines)
+    # 308.7 GB with SALICON's validation images, and 40 GB beside them: 85% of 420 GB
+    assert "420" in row(lines, "l4")
+    assert "100" in row(lines, "l4-8")
+
+
 def test_cheapest_comes_first_and_it_and_the_fastest_are_marked(output):
     lines = [line.split() for line in output()]
     shown = [cells for cells in lines if "min" in cells and cells[0] in ACCELERATORS]

@@ -19,6 +19,7 @@ from trainer.network import DEFAULT_NETWORK, Architecture
 MANAGEMENT_FEE = 0.15
 """Vertex AI adds this share of Compute Engine's on-demand price to the price of the machine, spot or not."""
 
+MONTH_HOURS = 730
 STANDARD, SPOT, FLEX_START = "standard", "spot", "flex-start"
 PROVISIONING = (STANDARD, SPOT, FLEX_START)
 
@@ -317,9 +318,13 @@ class Accelerator:
     PRICE_SOURCE: ClassVar[str] = (
         f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and 2026-10, and Vertex AI's "
         "management fee of 15% of the on-demand price. Vertex AI's own list has cpu, t4 and h100-8. All others, "
-        "and every spot price, are estimates (spot moves by 20%). Disks (about 0.03 USD/h each) are not counted."
+        "and every spot price, are estimates (spot moves by 20%). The first 100 GB of each disk "
+        "(about 0.03 USD/h) are not counted."
     )
     """Where the prices of the table come from, in sentences for people."""
+    DISK_USD_PER_GB_MONTH: ClassVar[float] = 0.17
+    """Compute Engine's list price of SSD persistent disks (pd-ssd) in PRICE_REGION (its page on disk and image
+    pricing: 34 USD for 200 GB)."""
     name: str
     chip: Chip
     chips: int
@@ -428,6 +433,11 @@ class Accelerator:
             SPOT: self.compute_engine_spot_usd + fee,
             FLEX_START: self.flex_start_usd,
         }[provisioning]
+
+    @classmethod
+    def disk_usd_per_hour(cls, size_gb: float) -> float:
+        """Vertex AI's price of a disk (pd-ssd) of this size, fee included. Example: 0.027 for 100 GB."""
+        return size_gb * cls.DISK_USD_PER_GB_MONTH / MONTH_HOURS * (1 + MANAGEMENT_FEE)
 
     def basis(
         self, batch: int, image_size: tuple[int, int], precision: str, network: Architecture = DEFAULT_NETWORK

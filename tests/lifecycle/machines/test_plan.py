@@ -2,9 +2,11 @@ import dataclasses
 
 import pytest
 
+from lifecycle.machines import plan
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from tests.refusals import refused
+from trainer.data import load
 from trainer.data.settings import FetchConfig
 from trainer.errors import SettingError, UnknownNameError, UserError
 from trainer.training.accelerators import ACCELERATORS
@@ -181,6 +183,43 @@ def test_plan_as_markdown_has_every_figure_and_its_basis():
     ):
         assert part in text
     assert all(f"- {sentence}\n" in text for sentence in plan.basis)
+
+
+def test_disk_has_room_for_the_decoded_images_that_do_not_fit_into_memory():
+    """A million images of 240 x 320 x 4 bytes are 307.2 GB, and with 40 GB beside them 85% of 410 GB."""
+    million = {"images": 1_000_000}
+    assert planned("l4", **million).disk_gb == 410
+    assert planned("l4", **million).disk_spec == {"boot_disk_type": "pd-ssd", "boot_disk_size_gb": 410}
+    assert planned("l4", images=900_000, valid_images=100_000).disk_gb == 410
+    assert planned("l4-8", **million).disk_spec == {}  # 384 GB of memory, and the default disk
+    for fitting in (planned("l4"), planned("l4", images=80_000)):
+        assert (fitting.disk_gb, fitting.disk_spec, fitting.disk_usd_per_hour) == (100, {}, 0)
+    more = planned("l4", images=95_000)  # 29.2 GB do not fit into 80% of 32 GiB, but beside 40 GB on 100
+    assert (more.images_place, more.disk_gb) == ("disk", 100)
+
+
+def test_disk_of_a_plan_has_the_room_that_a_training_leaves_free():
+    assert plan.FREE_DISK == load.DISK_RESERVE
+
+
+def test_images_that_no_disk_of_a_plan_holds_are_read_in_each_epoch():
+    many = planned("l4", images=10_000_000)
+    assert many.disk_spec == {}
+    assert "| Disk | 100 GB. 3072.0 GB of decoded images are read in each epoch" in many.markdown()
+    on_kubeflow = planned("l4", images=1_000_000, platform="kubeflow")
+    assert on_kubeflow.disk_spec == {}
+    assert "307.2 GB of decoded images are read in each epoch" in on_kubeflow.disk_text
+
+
+def test_price_has_the_disk_above_the_default_one():
+    """310 GB at 0.17 USD a month of 730 hours, and 15%, for each machine."""
+    plan = planned("l4", {"workers": 2}, images=1_000_000)
+    assert plan.disk_usd_per_hour == pytest.approx(310 * 0.17 / 730 * 1.15)
+    hourly = plan.accelerator.usd_per_hour("standard") + plan.disk_usd_per_hour
+    assert plan.most_cost_usd == pytest.approx(2 * plan.most_hours * hourly)
+    text = plan.markdown()
+    assert "| Disk | 410 GB, with 307.2 GB of decoded images |" in text
+    assert "Disk: 0.08 USD per hour" in text
 
 
 def test_accelerator_of_one_training_overrides_that_of_both():

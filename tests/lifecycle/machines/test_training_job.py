@@ -10,8 +10,9 @@ from google.protobuf import json_format
 
 from lifecycle.machines.gke_pods import Pod
 from lifecycle.machines.plan import DataSize, make_plan
-from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
-from lifecycle.machines.training_job import checkpoint_folder
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig, Target, TrainingSettings, parse_labels
+from lifecycle.machines.training_job import checkpoint_folder, fit_to_data
+from tests.prepared import manifest_of
 from tests.refusals import refused
 from tests.vertex import LOCATION, PROJECT
 from trainer.errors import SettingError
@@ -194,6 +195,26 @@ def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
     assert leader == {**workers, "replicaCount": "1"}
     assert leader["machineSpec"] == documented("l4-4")
     assert sent["jobSpec"]["scheduling"] == {"timeout": "3600s", "strategy": "STANDARD"}
+
+
+def test_launcher_sends_a_disk_for_images_that_do_not_fit_into_memory(launch):
+    config = AcceleratorConfig(accelerator="l4", workers=2)
+    plan = make_plan(config, TrainConfig(batch_size=0), DataSize(1_000_000, 0, (240, 320)))
+    for pool in launch(plan)["jobSpec"]["workerPoolSpecs"]:
+        assert pool["diskSpec"] == {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 410}
+
+
+@pytest.mark.parametrize(
+    ("platform", "resource", "size"), [("vertex", "", 410), ("vertex", "gpus-1", 100), ("kubeflow", "", 100)]
+)
+def test_only_a_machine_that_is_made_for_the_job_gets_a_disk_for_it(platform, resource, size):
+    config = AcceleratorConfig(accelerator="l4")
+    settings = TrainingSettings(TrainConfig(batch_size=0), config, JobConfig(persistent_resource=resource))
+    counts = {"train": 999_999, "valid": 1}
+    manifest = manifest_of(counts=counts, image_size=(240, 320))
+    _, plan = fit_to_data(settings, manifest, Target(platform, "", "image-{}"))
+    assert plan.disk_gb == size
+    assert ("disk_spec" in plan.worker_pool_specs(IMAGE, COMMAND, ARGS)[0]) == (size > 100)
 
 
 @pytest.mark.parametrize(("provisioning", "strategy"), [("spot", "SPOT"), ("flex-start", "FLEX_START")])
