@@ -63,6 +63,7 @@ LONG = (
     "trainer/data/recordings/test_grammar.py",
     "lifecycle/test_preflight.py",
     "trainer/reports/test_gallery.py",
+    "pipeline/graph/test_prediction_dag.py",
     "pipeline/vertex/test_benchmark.py",
 )
 """Test files that take more than ten seconds, the longest first; a file that is not here only begins later."""
