@@ -7,7 +7,7 @@ import json
 import shutil
 from typing import Any
 
-from trainer.batch.job import UNPACKED, Job, opened
+from trainer.batch.job import SHARDS, TABLE, UNPACKED, WORK, Job, opened
 from trainer.batch.work import ShardManifest
 from trainer.errors import FailedError, check
 from trainer.io import local_path
@@ -66,7 +66,7 @@ def collect_job(output: str) -> Done:
     done = Done(images, len(unread), seconds, runtimes)
     content = json.dumps({**dataclasses.asdict(job), **dataclasses.asdict(done)}, indent=2).encode()
     target.write(SUMMARY, lambda file: file.write(content))
-    _remove_unpacked(target)
+    _remove_temporary(target)
     return done
 
 
@@ -78,11 +78,17 @@ def _write_unread(output: Stored, unread: dict[str, str]) -> None:
     output.write(UNREAD, lambda file: file.write(text.getvalue().encode()))
 
 
-def _remove_unpacked(output: Stored) -> None:
-    """Remove the images of an archive that `plan_job` has unpacked."""
+def _remove_temporary(output: Stored) -> None:
+    """Remove the images of an archive that `plan_job` has unpacked, and what killed tasks have left.
+
+    A task on another machine cannot remove that: it cannot tell whether the one before it still runs.
+    """
     if isinstance(output, BucketPlace):
-        folder = output.join(UNPACKED)
-        for name, _ in folder.each_object():
-            folder.remove(name.removeprefix(f"{folder.object_path}/"))
-    else:
-        shutil.rmtree(local_path(output.path(UNPACKED)), ignore_errors=True)
+        for folder in map(output.join, (UNPACKED, WORK)):
+            for name, _ in folder.each_object():
+                folder.remove(name.removeprefix(f"{folder.object_path}/"))
+        return
+    for name in (UNPACKED, WORK):
+        shutil.rmtree(local_path(output.path(name)), ignore_errors=True)
+    for written in (output, output.join(SHARDS), output.join(TABLE)):
+        written.remove_leftovers()
