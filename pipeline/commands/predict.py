@@ -25,7 +25,7 @@ from pipeline.vertex import SentRun, Submission
 from trainer.batch import BatchConfig, collect_job, measure_source, plan_job, predict_shard
 from trainer.errors import SettingError, check
 from trainer.places import stored_at
-from trainer.prediction import PredictConfig
+from trainer.prediction import PredictConfig, parse_regions
 from trainer.settings import Parser, add_settings, settings_of
 from trainer.tools import add_model, add_region
 
@@ -68,17 +68,19 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _start(environment: Environment, asked: Prediction, file: pathlib.Path | None) -> int:
     """Start the tasks in an environment, or write their pipeline."""
-    for name, place in (("SOURCE", stored_at(asked.source)), ("OUTPUT", stored_at(asked.output))):
-        check(
-            not place.is_local or bool(environment.volume_claim),
-            f"{name} is {place}, a folder of this machine, which tasks of {environment.name} cannot read. Give gs://",
-            SettingError,
-        )
+    parse_regions(asked.regions)
+    for name, address in (("SOURCE", asked.source), ("OUTPUT", asked.output)):
+        _check_place(environment, name, address)
     if file:
         write_prediction(environment, asked, file)
         print(f"wrote {file}")
         return 0
-    environment.require_target("vertex")
+    check(
+        environment.target == "vertex",
+        f"environment {environment.name} is for target {environment.target}, and only on vertex tasks are started "
+        "from here. Write the pipeline with --write FILE, and upload it to Kubeflow",
+        SettingError,
+    )
     asked.machines.row.check_in(environment.location)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "predict.yaml")
@@ -91,3 +93,16 @@ def _start(environment: Environment, asked: Prediction, file: pathlib.Path | Non
     print(f"Run:     {submission.run}")
     print(f"Console: {SentRun(environment, submission.run).link}")
     return 0
+
+
+def _check_place(environment: Environment, name: str, address: str) -> None:
+    """Raise `SettingError` unless the tasks of an environment can have this place. `name` says which it is."""
+    mount = environment.bucket if environment.volume_claim else ""
+    below = f" or a path below {mount}, where they have the volume" if mount else ""
+    is_there = bool(mount) and pathlib.PurePath(address).is_relative_to(mount)
+    check(
+        not stored_at(address).is_local or is_there,
+        f"{name} is {address}, a place of this machine, which tasks of {environment.name} cannot have. "
+        f"Give gs://{below}",
+        SettingError,
+    )
