@@ -9,6 +9,7 @@ from .compiled import (
     publish as publish,
     write_components as write_components,
     write_pipeline as write_pipeline,
+    write_prediction as write_prediction,
 )
 from .environment import (
     COMMON_IMAGES as COMMON_IMAGES,
@@ -19,4 +20,4 @@ from .environment import (
     load_environment as load_environment,
     load_environments as load_environments,
 )
-from .prediction_dag import Prediction as Prediction, write_prediction as write_prediction
+from .prediction import Prediction as Prediction

@@ -12,6 +12,7 @@ from components import NEVER_CACHED
 from lifecycle.runs import Place, Values
 from lifecycle.vertex import brief_error, reported_errors
 from pipeline.graph.environment import Environment
+from pipeline.graph.prediction import Prediction
 from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice
 from trainer.io import read_yaml, replacing
 from trainer.settings import as_type
@@ -47,6 +48,16 @@ def pipeline_for(environment: Environment) -> Any:
     from pipeline.graph.dag import build_pipeline
 
     return build_pipeline(environment)
+
+
+def write_prediction(environment: Environment, asked: Prediction, output: pathlib.Path) -> None:
+    """Compile the pipeline of a batch prediction for `environment` and write it to `output`."""
+    from kfp import compiler
+
+    from pipeline.graph.prediction_dag import build_prediction
+
+    with replacing(output) as partial:
+        compiler.Compiler().compile(build_prediction(environment, asked), str(partial))
 
 
 def write_components(environment: Environment, folder: pathlib.Path) -> list[pathlib.Path]:

@@ -11,7 +11,6 @@ A task that is retried goes on where its shard was.
 """
 
 import dataclasses
-import pathlib
 from typing import Any
 
 from kfp import dsl
@@ -19,28 +18,13 @@ from kfp import dsl
 from components.collect_predictions import collect_predictions
 from components.plan_predictions import plan_predictions
 from components.predict_shard import predict_shard
-from lifecycle.machines import BatchMachines, Pod
+from lifecycle.machines import Pod
 from pipeline.graph.environment import Environment
-from trainer.batch import BatchConfig
-from trainer.io import replacing
-from trainer.prediction import PredictConfig
+from pipeline.graph.prediction import Prediction
 
 PREDICTION_NAME = "msinet-predict"
 RETRIES = 6
 """How often a task is retried, as a training is."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-    """What is predicted, and on which machines."""
-
-    source: str
-    output: str
-    model: str
-    regions: list[str]
-    predict: PredictConfig
-    batch: BatchConfig
-    machines: BatchMachines
 
 
 def build_prediction(env: Environment, asked: Prediction) -> Any:
@@ -133,11 +117,3 @@ def _configure(task: dsl.PipelineTask, env: Environment) -> dsl.PipelineTask:
         kubernetes.mount_pvc(task, pvc_name=env.volume_claim, mount_path=env.bucket)
     limit = {"kubeflow": "7d"}.get(env.target)
     return task.set_retry(RETRIES, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
-
-
-def write_prediction(env: Environment, asked: Prediction, output: pathlib.Path) -> None:
-    """Compile the pipeline of a batch prediction for `env`, and write it to `output`."""
-    from kfp import compiler
-
-    with replacing(output) as partial:
-        compiler.Compiler().compile(build_prediction(env, asked), str(partial))
