@@ -6,7 +6,7 @@ the bytes of a file. Errors about the form of a file are a `ValueError`, or the 
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from trainer.data.source_layout import (
     Fixations,
     Gaze,
     Size,
+    fits,
 )
 from trainer.errors import ContentError
 from trainer.texts import some
@@ -125,7 +126,7 @@ def _of_list(rows: Any, file: _File, size: Size) -> Gaze:
     values = _columns(rows, 3)
     values = values[np.argsort(values[:, 2], kind="stable")]
     width, height = values[0, :2]
-    if not _fits((height, width), size):
+    if not fits((height, width), size):
         raise _other_size(file, (height, width), size)
     return Gaze.inside(values[1:, 1::-1], _counted(values[1:, 2]), size)
 
@@ -136,7 +137,7 @@ def _of_samples(struct: Any, file: _File, size: Size) -> Gaze:
     The rows are the positions of a moving cursor, some 120 for each observer, and no fixations. A pixel counts
     once for each observer: in the authors' maps it counts once for all (their `computeMouseFixationMaps.m`).
     """
-    if not _fits(OSIE_SIZE, size):
+    if not fits(OSIE_SIZE, size):
         raise _other_size(file, OSIE_SIZE, size)
     points, subjects = (_columns(struct[name].item(), n) for name, n in (("coord", 2), ("subj", 1)))
     samples = np.concatenate([subjects, points], axis=1)
@@ -157,16 +158,6 @@ def _columns(values: Any, n: int) -> NDArray[np.float64]:
 def _counted(observers: NDArray[np.float64]) -> NDArray[np.int64]:
     """The observers (n,), counted from 0 in the order of their numbers."""
     return np.unique(observers, return_inverse=True)[1].astype(np.int64)
-
-
-def _fits(stated: tuple[float, float], size: Size) -> bool:
-    """Whether the size (h, w) that a file states is the size of the image.
-
-    Rounding may change a side by one pixel.
-
-    Example: 600 x 799.6 fits 600 x 800.
-    """
-    return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
 
 
 def _other_size(file: _File, shape: tuple[float, ...], size: Size) -> ContentError:
@@ -192,20 +183,6 @@ def read_set(reader: str, files: Mapping[str, tuple[str, bytes]]) -> dict[str, F
     return READERS[reader]({name: _File(*file) for name, file in files.items()})
 
 
-def _fixations(points: Any, observers: Observers, expected: Size | None, origin: str) -> Fixations:
-    return Fixations(origin, partial(_in_image, _columns(points, 2), observers, expected, origin))
-
-
-def _in_image(points: Points, observers: Observers, expected: Size | None, origin: str, size: Size) -> Gaze:
-    """The fixations in an image of `size` (h, w). Raises `ContentError` if another size is expected."""
-    if expected and not _fits(expected, size):
-        raise ContentError(
-            f"{origin} are of an image of {expected[0]} x {expected[1]} pixels (height x width), but its image is "
-            f"{size[0]} x {size[1]}. Take the images as the authors publish them"
-        )
-    return Gaze.inside(points, observers, size)
-
-
 def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, Fixations]:
     """Read `fixations.mat` of OSIE and of Saliency in crowd. All images of a dataset have one size (h, w).
 
@@ -223,14 +200,9 @@ def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, 
         ]
         whose = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
         origin = f"the fixations of {name} in {file.origin}"
-        read = _fixations(np.concatenate(observers), whose, size, origin).read
-        images[name.rpartition(".")[0]] = Fixations(origin, partial(_of_known, read))
+        points = _columns(np.concatenate(observers), 2)
+        images[name.rpartition(".")[0]] = Fixations(origin, points, whose, size, has_known_observers=True)
     return images
-
-
-def _of_known(read: Callable[[Size], Gaze], size: Size) -> Gaze:
-    """What `read` returns for an image of `size`, if its observers are the same people in all images."""
-    return replace(read(size), has_known_observers=True)
 
 
 def _unwrap(cell: Any) -> Any:
@@ -256,7 +228,7 @@ def _read_pascals(files: Mapping[str, _File]) -> dict[str, Fixations]:
     images = {}
     for index, ((points, observers), size) in enumerate(zip(matrices, sizes, strict=True)):
         origin = f"the fixations of image {index + 1} in {file.origin}"
-        images[str(index + 1)] = _fixations(points, observers, size, origin)
+        images[str(index + 1)] = Fixations(origin, _columns(points, 2), observers, size)
     return images
 
 

@@ -14,7 +14,7 @@ import itertools
 import pathlib
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,8 +143,35 @@ class Fixations:
 
     origin: str
     """Their name in messages."""
-    read: Callable[[Size], Gaze]
-    """The fixations in an image of this (h, w), in any thread while the source is open. Raises `UserError`."""
+    points: NDArray[np.float64]
+    """(n, 2) of (y, x), pixels of the image counted from 0. NaN for a blink."""
+    observers: NDArray[np.int64] | None
+    """(n,): the observer of each point, counted from 0. None if observers are not told apart."""
+    size: Size | None = None
+    """(h, w) of the image as their file states it, pixels. None if it states none."""
+    has_known_observers: bool = False
+    """As `Gaze.has_known_observers`."""
+
+    def read(self, size: Size) -> Gaze:
+        """The fixations in an image of this (h, w). Raises `ContentError` if their file states another size."""
+        if self.size and not fits(self.size, size):
+            raise ContentError(
+                f"{self.origin} are of an image of {self.size[0]} x {self.size[1]} pixels (height x width), but "
+                f"its image is {size[0]} x {size[1]}. Take the images as the authors publish them"
+            )
+        return replace(
+            Gaze.inside(self.points, self.observers, size), has_known_observers=self.has_known_observers
+        )
+
+
+def fits(stated: tuple[float, float], size: Size) -> bool:
+    """Whether the size (h, w) that a file states is the size of the image.
+
+    Rounding may change a side by one pixel.
+
+    Example: 600 x 799.6 fits 600 x 800.
+    """
+    return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
 
 
 @dataclass(frozen=True)
@@ -395,20 +422,14 @@ def read_logs(logs: Iterable[Member]) -> dict[str, Fixations]:
         for name, fixations in call_untrusted(f"{UEYES}.read_log", *content, file=log.origin).items():
             observers.setdefault(name, []).append(fixations)
     return {
-        name: Fixations(f"{each[0].origin} and {len(each) - 1} others", functools.partial(_of_observers, each))
+        name: replace(
+            each[0],
+            origin=f"{each[0].origin} and {len(each) - 1} others",
+            points=np.concatenate([own.points for own in each]),
+            observers=np.repeat(np.arange(len(each)), [len(own.points) for own in each]),
+        )
         for name, each in observers.items()
     }
-
-
-def _of_observers(observers: Sequence[Fixations], size: Size) -> Gaze:
-    """Join the fixations of each observer in an image of `size` (h, w)."""
-    gazes = [each.read(size) for each in observers]
-    return Gaze(
-        np.concatenate([each.points for each in gazes]),
-        np.repeat(np.arange(len(gazes)), [len(each.points) for each in gazes]),
-        n_outside=sum(each.n_outside for each in gazes),
-        n_blinks=sum(each.n_blinks for each in gazes),
-    )
 
 
 # === What a file holds ===

@@ -15,10 +15,9 @@ import math
 import pathlib
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.settings import FRACTION
@@ -29,6 +28,19 @@ SPLITS = {"train": "train", "test": "valid"}
 """The authors' split, in lower case -> the split of this project. Their test images validate."""
 
 
+@dataclass(frozen=True)
+class ScreenFixations(Fixations):
+    """Fixations whose `points` are (n, 2) of (y, x) as shares of the screen."""
+
+    def read(self, size: Size) -> Gaze:
+        """The fixations in an image of this (h, w)."""
+        positions = Positions(self.points[:, 1], self.points[:, 0], np.tile(np.array(size), (len(self.points), 1)))
+        pixels, is_inside = GEOMETRY.place(positions)
+        n_blinks = int(np.count_nonzero(np.isnan(self.points).any(axis=1)))
+        observers = None if self.observers is None else self.observers[is_inside]
+        return Gaze(pixels, observers, len(self.points) - len(pixels) - n_blinks, n_blinks)
+
+
 def read_log(origin: str, content: bytes) -> dict[str, Fixations]:
     """The fixations of one person, by the images' names in lower case without their endings.
 
@@ -37,9 +49,9 @@ def read_log(origin: str, content: bytes) -> dict[str, Fixations]:
     images: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in _rows(content, ","):
         if _number(row["FPOGV"]) == 1:
-            images[_key(row["MEDIA_NAME"])].append((_number(row["FPOGX"]), _number(row["FPOGY"])))
+            images[_key(row["MEDIA_NAME"])].append((_number(row["FPOGY"]), _number(row["FPOGX"])))
     return {
-        key: Fixations(f"the fixations of {key} in {origin}", partial(_in_image, np.array(shares)))
+        key: ScreenFixations(f"the fixations of {key} in {origin}", np.array(shares), None)
         for key, shares in images.items()
     }
 
@@ -59,12 +71,3 @@ def _key(name: str) -> str:
 
 def _number(text: str) -> float:
     return float(text) if text else math.nan
-
-
-def _in_image(shares: NDArray[np.float64], size: Size) -> Gaze:
-    """The fixations (n, 2) of (x, y), as shares of the screen, in an image of `size` (h, w)."""
-    positions = Positions(shares[:, 0], shares[:, 1], np.tile(np.array(size), (len(shares), 1)))
-    pixels, _ = GEOMETRY.place(positions)
-    n_blinks = int(np.count_nonzero(np.isnan(shares).any(axis=1)))
-    observers = np.zeros(len(pixels), np.int64)
-    return Gaze(pixels, observers, n_outside=len(shares) - len(pixels) - n_blinks, n_blinks=n_blinks)

@@ -500,7 +500,13 @@ def _with_fixations(
 
 
 def _with_gaze(item: Item, gaze: Gaze) -> Item:
-    return dataclasses.replace(item, fixations=Fixations(f"the fixations of {item.name}", lambda _size: gaze))
+    fixations = Fixations(
+        f"the fixations of {item.name}",
+        gaze.points.astype(np.float64),
+        gaze.observers,
+        has_known_observers=gaze.has_known_observers,
+    )
+    return dataclasses.replace(item, fixations=fixations)
 
 
 def _by_image(images: NDArray[np.int32], points: Points, observers: NDArray[np.int64] | None) -> dict[int, Gaze]:
