@@ -10,9 +10,13 @@ is compared with the centre bias of the other parts: its own fixations help to c
 the map.
 """
 
+import base64
+import dataclasses
 import functools
 import itertools
 import pathlib
+import zlib
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +57,35 @@ def histogram_of(fixations: Points, size: tuple[int, int], density: NDArray[np.u
         image = Image.fromarray(density.astype(np.float32))
         histogram = np.asarray(image.resize(SIZE[::-1], Image.Resampling.BOX), np.float64)
     return histogram / max(float(histogram.sum()), 1e-9)
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What an image adds to the centre bias, in a form that is small and that JSON holds."""
+
+    cells: list[int]
+    """For each fixation its cell in a map of `SIZE`, counted row by row. Empty if fixations are not known."""
+    density: str = ""
+    """The levels of the density, compressed and in Base64. Empty if fixations are known."""
+    size: tuple[int, int] = (0, 0)
+    """(h, w) of the density, pixels."""
+
+    @classmethod
+    def of(cls, fixations: Points, size: tuple[int, int], density: NDArray[np.uint8] | None) -> Self:
+        """The share of an image. Arguments are as in `histogram_of`."""
+        if density is None:
+            y, x = scale_points(fixations, size, SIZE).T
+            return cls((y * SIZE[1] + x).tolist())
+        packed = base64.b64encode(zlib.compress(density.tobytes()))
+        return cls([], packed.decode(), (density.shape[0], density.shape[1]))
+
+    def histogram(self) -> FloatMap:
+        """`histogram_of` the image."""
+        points = np.stack(np.divmod(np.array(self.cells, np.int64), SIZE[1]), axis=1)
+        if not self.density:
+            return histogram_of(points, SIZE, None)
+        levels = np.frombuffer(zlib.decompress(base64.b64decode(self.density)), np.uint8)
+        return histogram_of(points, SIZE, levels.reshape(self.size))
 
 
 class CenterBias:

@@ -1,344 +1,232 @@
-"""Prepare images: from the files of each image to shards at the network's input size, in one pass.
+"""Prepare the images of a shard: from the files of each image to records at the network's input size.
 
 Held-out images are also kept as the source has them, for the evaluation of models of any input size.
 
 Threads prepare a bounded number of images at a time, and the records are written in order. Memory therefore does
-not depend on the number of images, and the same files give the same bytes.
+not depend on the number of images, and the same files give the same bytes. What no shard knows by itself, such as
+copies in another split, is decided when the parts of all shards are merged.
 """
 
-import csv
+import dataclasses
 import functools
 import hashlib
-import math
+import itertools
+import json
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer import witness
-from trainer.data import center_bias, decode, honest_maps, statistics, tfrecords
-from trainer.data.bad_images import BadImages
-from trainer.data.center_bias import CenterBias
-from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
-from trainer.data.recordings import pictures
-from trainer.data.recordings.contradictions import doubt_pictures
-from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
-from trainer.errors import ContentError
-from trainer.io import write_array
+from trainer.data import center_bias, decode, statistics, tfrecords
+from trainer.data.plan import MOST_BYTES, Plan, part_folder
+from trainer.data.prepared_data import ORIGINALS, TEST
+from trainer.data.source_layout import MOST_IMAGE_BYTES, Gaze, Item, Size
+from trainer.errors import ConflictError, ContentError, check
+from trainer.io import is_taken, parse_json, read_json, write_json
 from trainer.machine import Tracker, map_ahead, open_pool
 from trainer.network import Frame
-from trainer.places import Member
 
 MAX_WORKERS = 32
-MOST_JUDGED = 100
-"""Maps of one's own by which all are judged: what most of them have, most of all have."""
 JPEG_START = b"\xff\xd8"
 """The first bytes of a JPEG."""
+PART, FACTS = "part.json", "facts.jsonl"
+"""The files of a part beside its records: its index, and a line about each image."""
 
 NO_GAZE = Gaze(np.zeros((0, 2), np.int64), None)
-FloatMap = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """One prepared image."""
+@dataclasses.dataclass(frozen=True)
+class GazeFacts:
+    """What is known of the fixations of an image."""
+
+    has_observers: bool
+    has_known_observers: bool
+    """As in `Gaze`."""
+    n_fixations: int
+    n_outside: int
+    n_blinks: int
+    is_pictured: bool
+
+    @classmethod
+    def of(cls, gaze: Gaze) -> Self:
+        """Count the fixations."""
+        return cls(
+            gaze.observers is not None,
+            gaze.has_known_observers,
+            len(gaze.points),
+            gaze.n_outside,
+            gaze.n_blinks,
+            gaze.is_pictured,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFacts:
+    """What is known of an image that was prepared."""
 
     origin: str
     """Name of the map in messages."""
     stimulus: str
     """Name of the stimulus in messages."""
-    name: str
     digest: str
     """Digest of the stimulus's pixels, as in `prepared_data.IMAGES`."""
     recording: str
     """Digests of where people looked, as in `prepared_data.IMAGES`."""
-    record: bytes
-    original: bytes
-    """The record of its original. Empty for a training image."""
     features: dict[str, float]
     """The known features of the image, by their names in `statistics.FEATURES`."""
     ground_truth: str
-    gaze: Gaze | None
-    """The fixations. None if only a density is known."""
-    original_size: tuple[int, int]
-    histogram: FloatMap | None
+    """The form of the map's file: `density` or `points`."""
+    gaze: GazeFacts | None
+    """None if only a density is known."""
+    original_size: Size
+    share: center_bias.Share | None
     """What the image adds to the centre bias. None for validation images."""
 
 
-@dataclass
-class Facts:
-    """Facts about a dataset, collected while its images are prepared."""
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of `FACTS`: an image of the shard, in order."""
 
-    bad: BadImages
-    """The images that are put aside."""
-    n_bad: Counter[str] = field(default_factory=Counter)
-    """Number of images of each split that were put aside while they were prepared."""
-    first: _Prepared | None = None
-    shards: dict[str, list[str]] = field(default_factory=dict)
-    originals: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    original_sizes: Counter[str] = field(default_factory=Counter)
-    has_observers: bool = True
-    """Whether the observers of all images are told apart."""
-    has_known_observers: bool = True
-    """Whether they are numbered alike in all images."""
-    n_fixations: int = 0
-    n_pictured: int = 0
-    """Fixations that are pixels of pictures."""
-    n_outside: int = 0
-    n_blinks: int = 0
-    """Fixations that are left out, as in `Gaze`."""
-    pedestal: int = 0
-    """As `honest_maps.pedestal_of` the maps."""
-    n_copies: int = 0
-    """Images of one split that are copies of one of another."""
-    bias: FloatMap = field(default_factory=lambda: np.zeros((center_bias.FOLDS, *center_bias.SIZE)))
-    """For each fold, the sum of the `histogram` of the training images, or of the images of a test set."""
-    bias_cells: list[NDArray[np.float32]] = field(default_factory=list)
-    """The `histogram` of each of them in the coarse cells of `statistics.GRID`."""
-    _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """`Item.picture` or digest of the pixels -> split and origin of the first image of this picture."""
-
-    def add(self, image: _Prepared, split: str, picture: str, is_own: bool) -> None:
-        """Add an image.
-
-        Raises:
-            ContentError: its map is of another kind, or it is a copy that is refused. Example: a map of grey
-                levels after a map of points.
-        """
-        first = self.first = self.first or image
-        if image.ground_truth != first.ground_truth:
-            raise ContentError(
-                f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
-                "a dataset must be fixated pixels, or all must be densities. Replace one of the two kinds"
-            )
-        twins = [self._first_copies.setdefault(key, (split, image.stimulus)) for key in (picture, image.digest)]
-        twin_split, twin = next((each for each in twins if each[0] != split), twins[0])
-        if twin_split != split:
-            if is_own:
-                raise ContentError(
-                    f"{twin} and {image.stimulus} are the same image, or copies of one that were scaled, "
-                    "compressed again, cropped or mirrored, one for training and one for validation. Remove one "
-                    "of them, or put both into one split"
-                )
-            self.n_copies += 1
-        gaze = image.gaze or NO_GAZE
-        self.has_observers &= gaze.observers is not None
-        self.has_known_observers &= gaze.has_known_observers
-        self.n_fixations += len(gaze.points)
-        self.n_pictured += len(gaze.points) if gaze.is_pictured else 0
-        self.n_outside += gaze.n_outside
-        self.n_blinks += gaze.n_blinks
-        self.original_sizes["x".join(map(str, image.original_size))] += 1
-        if image.histogram is not None:
-            self.bias[CenterBias.fold_of(len(self.bias_cells))] += image.histogram
-            self.bias_cells.append(statistics.coarse(image.histogram).astype(np.float32))
-
-    @property
-    def ground_truth(self) -> str:
-        """`density` or `points`, of all images."""
-        assert self.first is not None
-        return self.first.ground_truth
-
-    @property
-    def has_fixations(self) -> bool:
-        """Whether fixated pixels are known."""
-        assert self.first is not None
-        return self.first.gaze is not None
-
-    @property
-    def notes(self) -> list[str]:
-        """Sentences about what a reader must know. None if all is well.
-
-        Example: `12 validation images are copies of training images.`
-        """
-        notes, total = self.bad.notes(), self.n_fixations + self.n_outside + self.n_blinks
-        if self.pedestal:
-            notes.append(
-                f"Most maps are nowhere black, and have a background at about level {self.pedestal} of 255. The "
-                "darkest level of each map is subtracted from it."
-            )
-        if self.n_pictured:
-            mean = self.n_pictured / sum(self.original_sizes.values())
-            notes.append(f"Fixations: {self.n_pictured:,}, about {mean:,.0f} an image, from pictures.")
-        for count, what in (
-            (self.n_outside, "they are outside of their image"),
-            (self.n_blinks, "their positions are not numbers (a blink?)"),
-        ):
-            if count:
-                notes.append(f"{count:,} of {total:,} fixations are left out: {what}.")
-        if self.n_copies:
-            notes.append(f"{self.n_copies:,} validation images are copies of training images.")
-        return notes
+    split: str
+    name: str
+    group: str
+    picture: str
+    hash: str
+    """As in `Item`."""
+    index: int = -1
+    """Index of its record, if no image of another shard is put aside. -1 without a record."""
+    reason: str = ""
+    """Why it cannot be used. Empty if it was prepared."""
+    facts: ImageFacts | None = None
+    """None if it cannot be used."""
 
 
-def prepare_dataset(
-    items: dict[str, list[Item]],
-    blur_sigma_px: float,
-    image_size: tuple[int, int],
-    folder: pathlib.Path,
-    dataset: str,
-    bad: BadImages,
-    is_own: bool = False,
-    confirmed: Collection[str] = (),
-) -> Facts:
-    """Write the shards and originals of all splits, `IMAGES`, and the centre bias of the training or test images.
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What was prepared of a shard: its index, which is written last."""
 
-    An image is put aside if its files cannot be used (see `decode`), if its map is of another kind than the first
-    one, or if it is a copy that is refused.
+    plan: str
+    """`Plan.digest`."""
+    n_images: int
+    """Number of lines of `FACTS`."""
+    records: dict[str, int]
+    """File -> number of its records."""
+    sizes: dict[str, int]
+    """File -> its size in bytes."""
 
-    Args:
-        items: split -> its images, in the order of their examples. No split is empty.
-        blur_sigma_px: standard deviation of the Gaussian that turns points into a density, in original pixels.
-        image_size: (H, W) of the network's input, pixels.
-        folder: an existing folder, to write into.
-        dataset: its name, for the progress line.
-        bad: the images that were put aside before. More are added here.
-        is_own: whether these are recordings of one's own. Then pictures are decoded as people see them, and maps
-            of another form than grey levels are errors. Copies of a picture in two splits are errors, too. For a
-            published dataset, `Facts.notes` count such copies.
-        confirmed: the checks of one's own recordings that a person overrules.
+    @classmethod
+    def load(cls, folder: pathlib.Path, shard: int) -> Self:
+        """Read the index of a part of the dataset in `folder`. Raises `ContentError` if it is not there."""
+        part: Self = read_json(part_folder(folder, shard) / PART, _remedy(folder, shard), cls, MOST_BYTES)
+        return part
+
+
+@dataclasses.dataclass(frozen=True)
+class _Prepared:
+    """One prepared image."""
+
+    facts: ImageFacts
+    record: bytes
+    """Its record, with its position in the split as index."""
+    original: bytes
+    """The record of its original. Empty for a training image."""
+
+
+def is_prepared(plan: Plan, shard: int, folder: pathlib.Path) -> bool:
+    """Whether the part of a shard is in the `folder` of its dataset.
 
     Raises:
-        UserError: too many images are put aside, or all of a split, or most maps of one's own are no maps of
-            attention (see `honest_maps`).
+        ConflictError: a part of another plan is there.
+    """
+    part = part_folder(folder, shard)
+    if not is_taken(part):
+        return False
+    check(
+        Part.load(folder, shard).plan == plan.digest,
+        f"{part} is a part of another plan. Remove it, and prepare shard {shard} again",
+        ConflictError,
+    )
+    return True
+
+
+def prepare_part(plan: Plan, shard: int, items: Sequence[Item], folder: pathlib.Path) -> None:
+    """Write the records of the images of a shard, their originals, and a line about each. The index is the last.
+
+    An image is put aside if its files cannot be used (see `decode`). The others move up, as if no image of another
+    shard was put aside.
+
+    Args:
+        plan: the plan.
+        shard: number of the shard, counted from 0.
+        items: its images, in the order of `plan.blocks(shard)`.
+        folder: an empty folder for the part.
+
+    Raises:
+        UserError: more images are put aside than may be.
         OSError: the folder cannot be written to.
     """
-    facts = Facts(bad)
-    n_images = sum(map(len, items.values()))
+    bad = dataclasses.replace(plan.bad, reasons=dict(plan.bad.reasons))
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
+    of_all = f", shard {shard} of {len(plan.shards)}" if len(plan.shards) > 1 else ""
+    records: Counter[str] = Counter()
     with (
-        Tracker(f"prepare {dataset}", n_images, "images") as tracker,
+        Tracker(f"prepare {plan.dataset}{of_all}", len(items), "images") as tracker,
         open_pool(n_threads) as pool,
-        (folder / IMAGES).open("w", newline="", encoding="utf-8") as file,
+        (folder / FACTS).open("w", encoding="utf-8") as lines,
     ):
-        images = csv.writer(file)
-        images.writerow(["split", "image", "digest", "group", "hash", "recording", *statistics.FEATURES])
-        if is_own:
-            all_items = [item for each in items.values() for item in each]
-            facts.pedestal = _pedestal_of(all_items, pool, n_threads)
-            if "pictures" not in confirmed:
-                _ask_pictures(all_items, pool)
-        for split, split_items in items.items():
-            decoded = functools.partial(
-                decode.decode, blur_sigma_px=blur_sigma_px, as_seen=is_own, has_pedestal=facts.pedestal > 0
+        rest = iter(items)
+        for block in plan.blocks(shard):
+            numbered = list(enumerate(itertools.islice(rest, block.stop - block.start), block.start))
+            prepared = map_ahead(pool, functools.partial(_prepare_one, plan, block.split), numbered, 2 * n_threads)
+            writer, originals = (
+                tfrecords.ShardWriter(folder, kind, plan.counts[block.split], plan.image_size, block.start)
+                for kind in (block.split, ORIGINALS)
             )
-            prepare_one = functools.partial(_prepare_one, split_items, split, decoded, image_size, is_own)
-            n_items = len(split_items)
-            with (
-                tfrecords.ShardWriter(folder, split, n_items, image_size) as writer,
-                tfrecords.ShardWriter(folder, ORIGINALS, n_items, image_size) as originals,
-            ):
-                prepared = map_ahead(pool, prepare_one, range(len(split_items)), 2 * n_threads)
-                for item, image in zip(split_items, prepared, strict=True):
+            index = block.start
+            with writer, originals:
+                for (position, item), image in zip(numbered, prepared, strict=True):
                     tracker.advance()
-                    try:
-                        if isinstance(image, ContentError):
-                            raise image
-                        facts.add(image, split, item.picture, is_own)
-                    except ContentError as error:
-                        bad.add(item.name, error)
+                    line = Line(block.split, item.name, item.group, item.picture, item.hash)
+                    if isinstance(image, ContentError):
+                        bad.add(item.name, image)
                         bad.check()
-                        facts.n_bad[split] += 1
-                        continue
-                    writer.write(tfrecords.shift_index(image.record, facts.n_bad[split]))
-                    if image.original:
-                        originals.write(image.original)
-                    told = [split, image.name, image.digest, item.group, item.hash, image.recording]
-                    images.writerow([*told, *_written(image.features)])
-            facts.shards[split] = writer.names
-            facts.originals += originals.names
-            facts.counts[split] = len(split_items) - facts.n_bad[split]
-            if not facts.counts[split]:
-                first = next(iter(bad.reasons.values()))
-                raise ContentError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
-    write_array(folder / CENTER_BIAS, facts.bias.astype(np.float32))
-    return facts
+                        line = dataclasses.replace(line, reason=str(image))
+                    else:
+                        line = dataclasses.replace(line, index=index, facts=image.facts)
+                        writer.write(tfrecords.shift_index(image.record, position - index))
+                        records[writer.names[-1]] += 1
+                        if image.original:
+                            originals.write(image.original)
+                            records[originals.names[-1]] += 1
+                        index += 1
+                    lines.write(json.dumps(dataclasses.asdict(line)) + "\n")
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    write_json(folder / PART, dataclasses.asdict(Part(plan.digest, len(items), dict(records), sizes)))
 
 
-def _pedestal_of(items: Sequence[Item], pool: ThreadPoolExecutor, n_threads: int) -> int:
-    """`honest_maps.pedestal_of` the maps of one's own, at most `MOST_JUDGED` of them, which are spread evenly.
-
-    Where images have fixations too, these are compared with the maps. Files that cannot be used are put aside
-    later.
-    """
-    with_map = [item for item in items if item.map]
-    chosen = with_map[:: math.ceil(len(with_map) / MOST_JUDGED) or 1]
-    measured = [each for each in map_ahead(pool, _measure_map, chosen, 2 * n_threads) if each]
-    honest_maps.check_fixations([(each.map, each.looked) for each in measured if each.looked])
-    return honest_maps.pedestal_of([(each.origin, each.traits) for each in measured])
+def read_lines(folder: pathlib.Path, shard: int) -> Iterator[Line]:
+    """The lines about the images of a part, in order. Raises `ContentError` if one is damaged."""
+    path = part_folder(folder, shard) / FACTS
+    with path.open(encoding="utf-8") as file:
+        for text in file:
+            line: Line = parse_json(text.encode(), str(path), _remedy(folder, shard), Line)
+            yield line
 
 
-def _ask_pictures(items: Sequence[Item], pool: ThreadPoolExecutor) -> None:
-    """Ask the pictures about maps and files of fixations. Those of tables were asked before."""
-    of_files = [item for item in items if item.map or isinstance(item.fixations, Member)]
-    of_files.sort(key=lambda item: item.name)
-    asked = of_files[: pictures.ENOUGH_ASKED]
-    read = dict(enumerate(pool.map(_look, asked)))
-    looked = {image: each[0] for image, each in read.items() if each}
-    sizes = {image: each[1] for image, each in read.items() if each}
-    testimony = pictures.PictureWitness([item.stimulus for item in asked]).ask_about(looked, sizes)
-    for doubt in doubt_pictures(testimony, f"{len(of_files):,} images"):
-        raise doubt
+def _remedy(folder: pathlib.Path, shard: int) -> str:
+    return f"remove {part_folder(folder, shard)} if it is there, and prepare shard {shard}"
 
 
-def _look(item: Item) -> tuple[witness.Looked, tuple[int, int]] | None:
-    """Where people looked at an image, by its own files, and its (height, width). None if one cannot be used."""
+def _prepare_one(plan: Plan, split: str, numbered: tuple[int, Item]) -> _Prepared | ContentError:
+    """Prepare one image, with its position in the split. An error about its files is returned."""
+    index, item = numbered
+    image_size, is_own = plan.image_size, plan.is_own
     try:
-        decoded = decode.decode(item, blur_sigma_px=1, as_seen=True)
-    except ContentError:
-        return None
-    size = decoded.stimulus.shape[0], decoded.stimulus.shape[1]
-    if decoded.gaze is not None:
-        return witness.Looked.of_points(decoded.gaze.points, size), size
-    return witness.Looked.of_density(decoded.density, size), size
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A map of one's own."""
-
-    origin: str
-    traits: honest_maps.Traits
-    map: witness.Grid
-    looked: witness.Looked | None
-    """Where people looked, if fixations are known too."""
-
-
-def _measure_map(item: Item) -> _Measured | None:
-    """Measure a map of one's own. None for points, and if a file cannot be used."""
-    assert item.map is not None
-    try:
-        stimulus = decode.decode_stimulus(item.stimulus, as_seen=True)
-        size = stimulus.shape[0], stimulus.shape[1]
-        levels = decode.decode_map(item.map, size, as_seen=True)
-        points = None if item.fixations is None else decode.read_gaze(item.fixations, size, as_seen=True).points
-    except ContentError:
-        return None
-    if decode.is_points(levels):
-        return None
-    looked = None if points is None else witness.Looked.of_points(points, size)
-    traits = honest_maps.Traits.of(levels, stimulus)
-    return _Measured(item.map.origin, traits, witness.to_grid(levels), looked)
-
-
-def _prepare_one(
-    items: Sequence[Item],
-    split: str,
-    decoded: Callable[[Item], decode.Decoded],
-    image_size: tuple[int, int],
-    is_own: bool,
-    index: int,
-) -> _Prepared | ContentError:
-    """Prepare one image. An error about its files is returned."""
-    item = items[index]
-    try:
-        image = decoded(item)
+        image = decode.decode(item, plan.blur_sigma_px, as_seen=is_own, has_pedestal=plan.pedestal > 0)
     except ContentError as error:
         return error
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
@@ -364,27 +252,26 @@ def _prepare_one(
         fixations_prepared=decode.rescale_points(gaze.points, box, original_size),
         observers=np.zeros(0, np.int64) if gaze.observers is None else gaze.observers,
     )
-    return _Prepared(
+    known = image.gaze is not None
+    facts = ImageFacts(
         origin=(item.map or item.stimulus).origin,
         stimulus=item.stimulus.origin,
-        name=item.name,
         digest=_digest(item, image.stimulus, is_own),
         recording=_recording(image),
-        record=tfrecords.serialize(example),
-        original=tfrecords.serialize_original(original) if original else b"",
         features=statistics.measure_image(
             _content(stimulus, box), _content(density, box), original_size, image.gaze
         ),
         ground_truth=image.ground_truth,
-        gaze=image.gaze,
+        gaze=None if image.gaze is None else GazeFacts.of(image.gaze),
         original_size=original_size,
-        histogram=(
-            center_bias.histogram_of(
-                gaze.points, original_size, None if image.gaze is not None else _content(density, box)
-            )
+        share=(
+            center_bias.Share.of(gaze.points, original_size, None if known else _content(density, box))
             if split in ("train", TEST)
             else None
         ),
+    )
+    return _Prepared(
+        facts, tfrecords.serialize(example), tfrecords.serialize_original(original) if original else b""
     )
 
 
@@ -424,8 +311,3 @@ def _content(pixels: NDArray[np.uint8], box: tuple[int, int, int, int]) -> NDArr
     """The unpadded part `box` of a prepared image or map."""
     top, left, height, width = box
     return pixels[top : top + height, left : left + width]
-
-
-def _written(features: Mapping[str, float]) -> list[str]:
-    """The cells of the features. Empty for an unknown one. Example: `["76800", "1.33333", ...]`."""
-    return [f"{features[name]:.6g}" if name in features else "" for name in statistics.FEATURES]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainer.data import prepared_data
 from trainer.data.prepared_data import IMAGES, MANIFEST, TEST_SUFFIX, ListedImage, Manifest, Statistics
+from trainer.data.settings import FetchConfig
 from trainer.io import StrPath
 
 if TYPE_CHECKING:
@@ -72,6 +73,24 @@ class PreparedData:
         from trainer.data.held_out_set import write_test_set
 
         write_test_set(self.folder, name, images)
+
+    def decide(self, config: FetchConfig, cache_dir: str | None = None, test_of: str = "") -> int:
+        """Begin to prepare a dataset in several processes, and return the number of its shards (see `stages`)."""
+        from trainer.data.stages import decide
+
+        return decide(config, self.folder, cache_dir, test_of)
+
+    def prepare_shard(self, shard: int, source: str = "", cache_dir: str | None = None) -> None:
+        """Prepare the images of one shard, counted from 0, after `decide` (see `stages`)."""
+        from trainer.data.stages import prepare_shard
+
+        prepare_shard(self.folder, shard, source, cache_dir)
+
+    def merge(self) -> Manifest:
+        """Make the dataset of its shards when all are prepared (see `stages`)."""
+        from trainer.data.stages import merge
+
+        return merge(self.folder)
 
     @property
     def is_there(self) -> bool:

@@ -34,6 +34,13 @@ ORIGINALS = "originals"
 TEST_SUFFIX = "-test"
 """Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
 
+SHARD_BYTES = 96 * 10**6
+"""Approximate size of a shard: large enough for sequential reading, small enough for several readers."""
+MIN_SHARDS = 4
+MIN_EXAMPLES = 64
+"""With this many examples there are at least `MIN_SHARDS` shards, so that they can be read in parallel."""
+MAP_SHARE = 0.1
+"""Approximate size of a compressed map, divided by the size of its stimulus."""
 PREPARE_AGAIN = "prepare the dataset again"
 """Remedy for a prepared dataset that is damaged."""
 
@@ -41,6 +48,12 @@ PREPARE_AGAIN = "prepare the dataset again"
 def shard_name(split: str, index: int, count: int) -> str:
     """File name of shard `index` of `count`."""
     return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
+
+
+def shard_count(n_examples: int, image_size: tuple[int, int]) -> int:
+    """Number of shards for `n_examples` images of (H, W). Example: 26 for 10,000 images of 240 x 320."""
+    example_bytes = image_size[0] * image_size[1] * 3 * (1 + MAP_SHARE)
+    return max(round(n_examples * example_bytes / SHARD_BYTES), MIN_SHARDS if n_examples >= MIN_EXAMPLES else 1)
 
 
 @dataclasses.dataclass(frozen=True)

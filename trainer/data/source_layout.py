@@ -196,6 +196,11 @@ class Item:
     hash: str = ""
     """`trainer.data.copies.hash_of` the picture. Empty if it has none, or if it is unknown."""
 
+    @property
+    def members(self) -> list[Member]:
+        """Its own files."""
+        return [each for each in (self.stimulus, self.map, self.fixations) if isinstance(each, Member)]
+
 
 @dataclass(frozen=True)
 class Images:

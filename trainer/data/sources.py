@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 from trainer.data import sample
 from trainer.datasets import Dataset, Origin, cache_folder
+from trainer.errors import ConflictError, check
+from trainer.io import checksum
 from trainer.places import (
     DamagedArchiveError,
     Member,
@@ -54,6 +56,27 @@ class Source(abc.ABC):
             cache_dir: as in `trainer.data.fetch.fetch_dataset`.
         """
 
+    @abc.abstractmethod
+    def open_part(
+        self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
+    ) -> AbstractContextManager[list[Member]]:
+        """The members of some objects of the source, while it is open, if it is as it was before.
+
+        Of a folder, here or on Cloud Storage, only these objects are fetched and read. Each that is an archive is
+        fetched as a whole, and a tarball is unpacked as a whole. All archives at addresses are downloaded, unless
+        they are in the folder for downloads.
+
+        Args:
+            objects: some of `OpenedSource.objects`.
+            fingerprint: `OpenedSource.fingerprint`.
+            scratch: as in `open`.
+            cache_dir: as in `open`.
+
+        Raises:
+            ConflictError: the source has changed.
+            UserError: it cannot be fetched.
+        """
+
 
 def source_of(dataset: str, places: Sequence[Place], private_sources: bool = False) -> Source:
     """The source of a dataset.
@@ -91,6 +114,14 @@ class _Sample(Source):
     def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
         yield OpenedSource("sample", sample.members(self.dataset), [], self.fingerprint())
 
+    @contextmanager
+    def open_part(
+        self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
+    ) -> Iterator[list[Member]]:
+        with self.open(scratch, cache_dir) as source:
+            _check_same(source, fingerprint)
+            yield source.members
+
 
 @dataclasses.dataclass(frozen=True)
 class _Files(Source):
@@ -107,6 +138,22 @@ class _Files(Source):
         objects = self.place.objects()
         with open_source(self.place, objects, scratch) as members:
             yield OpenedSource(str(self.place), members, objects, _fingerprint(objects, self.part))
+
+    @contextmanager
+    def open_part(
+        self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
+    ) -> Iterator[list[Member]]:
+        if self.place.is_local:  # what is fetched from a bucket is compared there
+            folder = self.place.local(list(objects), scratch)
+            for entry in objects:
+                path = folder / entry.name
+                check(
+                    path.is_file() and checksum(path) == entry.crc32c,
+                    f"{path} has changed, or is gone, since the images were listed. Restore it, or begin again",
+                    ConflictError,
+                )
+        with open_source(self.place, list(objects), scratch) as members:
+            yield members
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +181,23 @@ class _Published(Source):
                 if each.offer.name == error.archive:
                     each.forget()
             raise
+
+    @contextmanager
+    def open_part(
+        self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
+    ) -> Iterator[list[Member]]:
+        with self.open(scratch, cache_dir) as source:
+            _check_same(source, fingerprint)
+            yield source.members
+
+
+def _check_same(source: OpenedSource, fingerprint: str) -> None:
+    check(
+        source.fingerprint == fingerprint,
+        f"{source.name} has changed since its images were listed: its fingerprint is {source.fingerprint[:8]}, "
+        f"and was {fingerprint[:8]}. Begin again",
+        ConflictError,
+    )
 
 
 def _fingerprint(objects: Iterable[SourceObject], part: str) -> str:

@@ -24,17 +24,10 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from trainer.data.prepared_data import PREPARE_AGAIN, Manifest, shard_name
+from trainer.data.prepared_data import PREPARE_AGAIN, Manifest, shard_count, shard_name
 from trainer.errors import ContentError
 from trainer.texts import first_line
 
-SHARD_BYTES = 96 * 10**6
-"""Approximate size of a shard: large enough for sequential reading, small enough for several readers."""
-MIN_SHARDS = 4
-MIN_EXAMPLES = 64
-"""With this many examples there are at least `MIN_SHARDS` shards, so that they can be read in parallel."""
-MAP_SHARE = 0.1
-"""Approximate size of a compressed map, divided by the size of its stimulus."""
 PARALLEL_OPENS = 8
 ZLIB_LEVEL = 6
 """A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms. With level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
@@ -134,28 +127,31 @@ def shift_index(record: bytes, by: int) -> bytes:
     return bytes(example.SerializeToString(deterministic=True))
 
 
-def shard_count(n_examples: int, image_size: tuple[int, int]) -> int:
-    """Number of shards for `n_examples` images of (H, W). Example: 26 for 10,000 images of 240 x 320."""
-    example_bytes = image_size[0] * image_size[1] * 3 * (1 + MAP_SHARE)
-    return max(round(n_examples * example_bytes / SHARD_BYTES), MIN_SHARDS if n_examples >= MIN_EXAMPLES else 1)
-
-
 class ShardWriter:
     """Writes the records of one split, in order, into evenly filled shards. It is a context manager.
 
     `names` are the shards that have been begun: fewer than planned if there are fewer records than
     `n_examples`.
 
+    Args:
+        folder: An existing folder.
+        split: The name with which the names of the shards begin.
+        n_examples: Number of records of the whole split.
+        image_size: (H, W) of the images, pixels.
+        first: Index of the first record that is written, which begins a shard. Others may be written elsewhere.
+
     Raises:
         OSError: a shard cannot be written. It has the errno, like the errors of Python's own files.
     """
 
-    def __init__(self, folder: pathlib.Path, split: str, n_examples: int, image_size: tuple[int, int]) -> None:
+    def __init__(
+        self, folder: pathlib.Path, split: str, n_examples: int, image_size: tuple[int, int], first: int = 0
+    ) -> None:
         count = shard_count(n_examples, image_size)
         self._planned = [shard_name(split, index, count) for index in range(count)]
         self.names: list[str] = []
         self._folder, self._n_examples = folder, n_examples
-        self._written = 0
+        self._written = first
         self._open: tuple[str, Any] | None = None
 
     def __enter__(self) -> "ShardWriter":
@@ -181,6 +177,13 @@ class ShardWriter:
         # After a failure, the first error is reported and not one of closing.
         with _as_os_error(self._folder) if kind is None else suppress(tf.errors.OpError):
             self._close()
+
+
+def write_records(path: pathlib.Path, records: Iterable[bytes]) -> None:
+    """Write a shard of these records. Raises `OSError` as `ShardWriter`."""
+    with _as_os_error(path), tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
 
 
 @contextmanager
@@ -304,6 +307,11 @@ def some_examples(folder: str | os.PathLike[str], split: str, most: int) -> list
 
 def _read_shard(path: pathlib.Path, manifest: Manifest) -> Iterator[Example]:
     return _read_records(path, functools.partial(_deserialize, image_size=manifest.image_size))
+
+
+def raw_records(path: pathlib.Path) -> Iterator[bytes]:
+    """The records of a shard as they are, one at a time. Raises `ContentError` if it is damaged."""
+    return _read_records(path, bytes)
 
 
 def _read_records(path: pathlib.Path, deserialize: Callable[[bytes], Record]) -> Iterator[Record]:

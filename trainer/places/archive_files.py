@@ -64,6 +64,8 @@ class Member:
     """Size of the content, which is never longer. None if only reading it tells."""
     file: pathlib.Path | None = None
     """The file itself, if it is one of this machine."""
+    object: str = ""
+    """Name of the source's file that it is, or is in, such as `maps.zip`. Empty if it is generated."""
 
     def content(self, most_bytes: int) -> bytes:
         """The file's content.
@@ -118,13 +120,13 @@ def opened_files(paths: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
                 if path.is_relative_to(scratch):
                     path.unlink()
             else:
-                members.append(_file(path, name, name))
+                members.append(_file(path, name, name, name))
         yield sorted(members, key=lambda member: member.path)
 
 
-def _file(path: pathlib.Path, name: str, origin: str) -> Member:
+def _file(path: pathlib.Path, name: str, origin: str, object: str) -> Member:
     """A member that is a file of this machine."""
-    return Member(name, origin, path.read_bytes, path.stat().st_size, path)
+    return Member(name, origin, path.read_bytes, path.stat().st_size, path, object)
 
 
 def _path(archive: str, member: str) -> str:
@@ -180,7 +182,9 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
             if leads_out or stat.S_ISLNK(info.external_attr >> 16):
                 raise _not_plain(given, origin)
             check_name(name, origin)
-            members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info, name), info.file_size))
+            called = f"{name} in {origin}"
+            member = Member(_path(origin, name), called, reader(info, name), info.file_size, object=origin)
+            members.append(member)
         yield members
 
 
@@ -208,7 +212,7 @@ def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[M
     with path.open("rb") as raw, Tracker(f"unpack {origin}", total_mb, "MB") as tracker:
         shown_mb = 0
         for name in _unpacked(raw, origin, folder):
-            members[name] = _file(folder / name, _path(origin, name), f"{name} in {origin}")
+            members[name] = _file(folder / name, _path(origin, name), f"{name} in {origin}", origin)
             tracker.advance(raw.tell() // MEGABYTE - shown_mb)
             shown_mb = raw.tell() // MEGABYTE
     return list(members.values())
