@@ -48,12 +48,15 @@ class Source(abc.ABC):
         """
 
     @abc.abstractmethod
-    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> AbstractContextManager[OpenedSource]:
+    def open(
+        self, scratch: pathlib.Path, cache_dir: str | None, when_read: bool = False
+    ) -> AbstractContextManager[OpenedSource]:
         """The source while it is open.
 
         Args:
             scratch: an existing folder for downloads and unpacked tarballs. The caller removes it.
             cache_dir: as in `trainer.data.fetch.fetch_dataset`.
+            when_read: as in `trainer.places.open_source`, for whoever reads some of the files alone.
         """
 
     @abc.abstractmethod
@@ -111,7 +114,9 @@ class _Sample(Source):
         return sample.fingerprint_sample(self.dataset)
 
     @contextmanager
-    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
+    def open(
+        self, scratch: pathlib.Path, cache_dir: str | None, when_read: bool = False
+    ) -> Iterator[OpenedSource]:
         yield OpenedSource("sample", sample.members(self.dataset), [], self.fingerprint())
 
     @contextmanager
@@ -134,9 +139,11 @@ class _Files(Source):
         return _fingerprint(self.place.objects(), self.part)
 
     @contextmanager
-    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
+    def open(
+        self, scratch: pathlib.Path, cache_dir: str | None, when_read: bool = False
+    ) -> Iterator[OpenedSource]:
         objects = self.place.objects()
-        with open_source(self.place, objects, scratch) as members:
+        with open_source(self.place, objects, scratch, when_read) as members:
             yield OpenedSource(str(self.place), members, objects, _fingerprint(objects, self.part))
 
     @contextmanager
@@ -167,7 +174,9 @@ class _Published(Source):
         return _fingerprint(self.origin.offers(cache_folder()), self.part)
 
     @contextmanager
-    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
+    def open(
+        self, scratch: pathlib.Path, cache_dir: str | None, when_read: bool = False
+    ) -> Iterator[OpenedSource]:
         root = cache_folder(cache_dir) or scratch / "download"
         downloads = self.origin.fetch(root)
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]

@@ -7,9 +7,9 @@
 All of them have the folder of the dataset, which may be the mount of a bucket. A stage that was interrupted is run
 again. The files are the same, byte for byte, as `fetch_dataset` writes them in one process.
 
-What is read of the source: `decide` reads what `fetch_dataset` reads until it prepares images. A shard reads its
-own images and their files (see `Source.open_part`). So a folder is fetched twice in all, and an archive of 100 GB
-once more by each machine.
+What is read of the source: `decide` reads each image, for its hash, each table, and few maps. A shard reads its
+own images and their files (see `Source.open_part`). So of a folder, images are fetched twice in all and maps once.
+An archive of 100 GB is fetched, and if it is a tarball unpacked, once more by each machine.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ def decide(
     check(not others, f"{folder} has {others[:1]} already. Remove it, or name another folder", PlaceError)
     with temporary_folder_beside(path) as scratch:
         at = source_of(config.dataset, config.places, config.private_sources)
-        with at.open(scratch, cache_dir) as source:
+        with at.open(scratch, cache_dir, when_read=True) as source:
             plan, items = decide_images(config, source, test_of, most_bytes, most_files)
         plan.save(path, items, source.objects)
     return len(plan.shards)

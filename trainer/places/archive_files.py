@@ -3,6 +3,7 @@
 Members of ZIP archives are read in place. Tarballs, which have no random access, are unpacked in one pass.
 """
 
+import functools
 import gzip
 import lzma
 import pathlib
@@ -23,6 +24,7 @@ from trainer.io import room_bytes
 from trainer.machine import Tracker
 from trainer.places import file_names
 from trainer.places.abstract_place import Stored
+from trainer.places.bucket_place import BucketPlace
 from trainer.places.file_names import SourceObject, archive_suffix, check_name, check_path, is_junk
 
 DAMAGED = (
@@ -82,20 +84,35 @@ class Member:
 
 
 @contextmanager
-def open_source(place: Stored, objects: list[SourceObject], scratch: pathlib.Path) -> Iterator[list[Member]]:
+def open_source(
+    place: Stored, objects: list[SourceObject], scratch: pathlib.Path, when_read: bool = False
+) -> Iterator[list[Member]]:
     """The members of a source while it is open, sorted by path.
 
     Args:
         place: a folder or an archive.
         objects: the result of `place.objects()`.
         scratch: an existing folder for downloads and unpacked tarballs. The caller removes it.
+        when_read: whether a file in a folder of a bucket is fetched only when it is read, each time anew. Archives
+            are always fetched before.
 
     Raises:
         UserError: an archive is damaged, or has a member that is unsafe to unpack.
     """
+    later: list[Member] = []
+    if when_read and isinstance(place, BucketPlace):
+        connected = place.connected()
+        later = [_fetched(connected, entry) for entry in objects if not archive_suffix(entry.name)]
+        objects = [entry for entry in objects if archive_suffix(entry.name)]
     folder = place.local(objects, scratch / "download")
     with opened_files({entry.name: folder / entry.name for entry in objects}, scratch) as members:
-        yield members
+        yield sorted([*members, *later], key=lambda member: member.path)
+
+
+def _fetched(place: BucketPlace, entry: SourceObject) -> Member:
+    """A member that is fetched when it is read."""
+    read = functools.partial(place.read_listed, entry)
+    return Member(entry.name, entry.name, read, entry.size_bytes, object=entry.name)
 
 
 @contextmanager

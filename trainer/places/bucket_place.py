@@ -220,6 +220,22 @@ class BucketPlace(Stored):
         """The content of the object here. Its checksum is verified. Raises `MissingError` without one."""
         return buckets.read_object(self.text, self._reading)
 
+    def read_listed(self, entry: SourceObject) -> bytes:
+        """The content of a file of a listing. Raises `ConflictError` if it is gone, or is another one by now."""
+        import google_crc32c
+
+        content = self.content(entry.name)
+        if content is None:
+            raise ConflictError(f"{self.path(entry.name)} was listed, and is gone now. Try again")
+        arrived = f"{google_crc32c.value(content):08x}"
+        check(
+            arrived == entry.crc32c,
+            f"{self.path(entry.name)} arrived with checksum {arrived}, listed is {entry.crc32c}: it changed "
+            "meanwhile. Try again",
+            ConflictError,
+        )
+        return content
+
     # === As a folder of files ===
 
     def sizes(self) -> dict[str, int]:

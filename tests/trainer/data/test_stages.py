@@ -23,6 +23,9 @@ from trainer.data.source_layout import Fixations
 from trainer.data.sources import source_of
 from trainer.data.ueyes import ScreenFixations
 from trainer.errors import ConflictError, ContentError, NotFoundError, PlaceError
+from trainer.places.archive_files import open_source
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at
 
 ROOT = pathlib.Path(__file__).parents[3]
 STAGE = """
@@ -173,10 +176,20 @@ def test_archives_are_opened_by_each_shard(pack, tree, whole, tmp_path):
     assert {**written, "manifest.json": b""} == {**whole, "manifest.json": b""}
 
 
-def test_shard_of_a_bucket_fetches_its_own_files_alone(tree, whole, bucket, tmp_path):
+def test_plan_of_a_bucket_needs_its_images_alone_and_a_shard_its_own_files(
+    tree, whole, bucket, tmp_path, monkeypatch
+):
     folder = tmp_path / "set"
     source = upload(bucket, tree)
+    read, read_listed = [], BucketPlace.read_listed
+
+    def record(place, entry):
+        read.append(entry.name)
+        return read_listed(place, entry)
+
+    monkeypatch.setattr(BucketPlace, "read_listed", record)
     n_shards = stages.decide(points(source), folder, most_files=2)
+    assert sorted(read) == [name for name in files(tree) if name.startswith("stimuli/")]
     shards = [ShardImages.load(folder, shard) for shard in range(n_shards)]
     for shard, images in enumerate(shards):
         assert len(images.objects) == 2 * len(images.images)
@@ -189,6 +202,20 @@ def test_shard_of_a_bucket_fetches_its_own_files_alone(tree, whole, bucket, tmp_
             bucket.blob(f"{tree.name}/{name}").upload_from_string(content)
     stages.merge(folder)
     assert {**files(folder), "manifest.json": b""} == {**whole, "manifest.json": b""}
+
+
+def test_a_file_of_a_bucket_is_fetched_when_it_is_read(tree, bucket, tmp_path):
+    place = stored_at(upload(bucket, tree))
+    listed = place.objects()
+    with open_source(place, listed, tmp_path, when_read=True) as members:
+        assert [member.path for member in members] == [*files(tree)]
+        assert members[3].read() == files(tree)[members[3].path]
+        bucket.blob(f"{tree.name}/{members[4].path}").delete()
+        bucket.blob(f"{tree.name}/{members[5].path}").upload_from_string(b"another")
+        for member in members[4:6]:
+            with refused(ConflictError, place.path(member.path)):
+                member.read()
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
 
 # === Plans ===
