@@ -31,8 +31,8 @@ from trainer.places import Member, SourceObject
 STAGES = "stages"
 """Name of the folder within a prepared dataset that has its plan, until it is merged."""
 PLAN, OBJECTS = "plan.json", "objects.json"
-MOST_BYTES = 2**32
-"""Largest file of a plan that is read. One with the fixations of 100,000 images by 20 people has about 300 MB."""
+MOST_BYTES = 2**29
+"""Largest file of a plan that is read. One has 200 MB for 20,000 images with 1,000 fixations of tables on each."""
 DECIDE_AGAIN = "remove the folder and decide again"
 """Remedy for a plan that is damaged."""
 

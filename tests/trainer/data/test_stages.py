@@ -1,6 +1,7 @@
 """A dataset that several processes prepare is the dataset of one process, byte for byte."""
 
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -11,18 +12,31 @@ import sys
 import numpy as np
 import pytest
 
+from tests import patches
 from tests.gcs import upload
 from tests.refusals import refused
-from tests.small_sources import density_map, files, point_map, save, stimulus, write_tar, write_tree, write_zip
+from tests.small_sources import (
+    density_map,
+    files,
+    point_map,
+    save,
+    stimulus,
+    write_tar,
+    write_tree,
+    write_zip,
+    zipped,
+)
 from tests.trainer.data.test_copies import picture
 from trainer.data import fetch, plan, prepare, stages
 from trainer.data.plan import PlannedFixations, ShardImages, part_folder
 from trainer.data.prepared import PreparedData
+from trainer.data.prepared_data import Manifest
 from trainer.data.settings import FetchConfig
 from trainer.data.source_layout import Fixations
 from trainer.data.sources import source_of
 from trainer.data.ueyes import ScreenFixations
-from trainer.errors import ConflictError, ContentError, NotFoundError, PlaceError
+from trainer.errors import ConflictError, ContentError, NotFoundError, PlaceError, UserError
+from trainer.io import files as io_files
 from trainer.places.archive_files import open_source
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import stored_at
@@ -141,9 +155,10 @@ def test_stages_in_processes_of_their_own_give_the_bytes_of_one_process(tmp_path
 def in_stages(config, folder, **limits):
     """The dataset, prepared in stages from the last shard to the first; the number of shards."""
     n_shards = stages.decide(config, folder, **limits)
+    prepared = PreparedData(folder)
     for shard in reversed(range(n_shards)):
-        stages.prepare_shard(folder, shard)
-    stages.merge(folder)
+        prepared.prepare_shard(shard)
+    assert prepared.merge() == prepared.merge() == Manifest.load(folder)
     return n_shards
 
 
@@ -159,6 +174,32 @@ def test_tables_and_generated_images_are_told_to_shards(make, settings, tmp_path
     fetch.fetch_dataset(config, tmp_path / "whole")
     assert in_stages(config, tmp_path / "set", most_files=1) > 4
     assert files(tmp_path / "set") == files(tmp_path / "whole")
+
+
+def test_folder_may_be_the_mount_of_a_bucket(tree, whole, tmp_path, monkeypatch):
+    """No folder can be renamed there, and a part whose copy was interrupted is prepared again."""
+    patches.replace(monkeypatch, io_files, "MOUNT", tmp_path)
+    rename = pathlib.Path.replace
+
+    def replace(path, target):
+        if path.is_dir():
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "replace", replace)
+    folder = tmp_path / "bucket" / "set"
+    folder.mkdir(parents=True)
+    assert stages.decide(points(tree), folder, most_files=3) == 2
+    half = part_folder(folder, 1)
+    half.mkdir()
+    for name in (io_files.UNFINISHED, prepare.FACTS):
+        (half / name).write_text("half")
+    with refused(NotFoundError, "0, 1"):
+        stages.merge(folder)
+    for shard in (1, 0):
+        stages.prepare_shard(folder, shard)
+    stages.merge(folder)
+    assert files(folder) == whole
 
 
 def test_test_sets_are_prepared_in_stages_too(tree, tmp_path):
@@ -201,6 +242,19 @@ def test_plan_of_a_bucket_needs_its_images_alone_and_a_shard_its_own_files(
         for name, content in contents.items():
             bucket.blob(f"{tree.name}/{name}").upload_from_string(content)
     stages.merge(folder)
+    assert {**files(folder), "manifest.json": b""} == {**whole, "manifest.json": b""}
+
+
+def test_a_key_in_an_address_is_in_no_plan(tree, whole, internet, tmp_path):
+    internet.serve("data.example.org/set.zip?key=secret", zipped(files(tree)))
+    source, folder = "https://data.example.org/set.zip?key=secret", tmp_path / "set"
+    prepared = PreparedData(folder)
+    assert prepared.decide(points(source)) == 1
+    assert not [name for name, content in files(folder).items() if b"secret" in content]
+    with refused(UserError, "data.example.org"):
+        prepared.prepare_shard(0)
+    prepared.prepare_shard(0, source)
+    prepared.merge()
     assert {**files(folder), "manifest.json": b""} == {**whole, "manifest.json": b""}
 
 
