@@ -56,7 +56,7 @@ class Source(abc.ABC):
         Args:
             scratch: an existing folder for downloads and unpacked tarballs. The caller removes it.
             cache_dir: as in `trainer.data.fetch.fetch_dataset`.
-            when_read: as in `trainer.places.open_source`, for whoever reads some of the files alone.
+            when_read: as in `open_source`, for whoever reads some of the files alone.
         """
 
     @abc.abstractmethod
