@@ -269,17 +269,18 @@ def _place(
     for number, name in enumerate(names):
         start = edges[number]
         wanted = kept[start : edges[number + 1]]
+        if not wanted:  # all have moved up
+            break
         path, n_records = of_parts.get(name, (folder / STAGES / name, 0))
-        if wanted and not (folder / name).exists():
+        if not (folder / name).exists():
             if n_records == len(wanted) and (wanted[0], wanted[-1]) == (start, start + len(wanted) - 1):
                 path.replace(folder / name)
             else:
                 records = _moved_up(wanted, start, names, edges, of_parts, is_numbered=kind == split)
                 with replacing(folder / name) as partial:
                     tfrecords.write_records(partial, records)
-        if wanted:
-            used.append(name)
         path.unlink(missing_ok=True)  # later files need later records alone
+        used.append(name)
     return used
 
 

@@ -202,6 +202,30 @@ def test_folder_may_be_the_mount_of_a_bucket(tree, whole, tmp_path, monkeypatch)
     assert files(folder) == whole
 
 
+def test_merging_goes_on_where_it_was_interrupted_though_a_whole_file_moved_up(tmp_path, monkeypatch):
+    source, folder = write_tree(tmp_path / "source", 90), tmp_path / "set"
+    config = points(source, max_bad_share=0.5)
+    stages.decide(config, tmp_path / "before", most_files=1)
+    of_first = ShardImages.load(tmp_path / "before", 0).images
+    for image in of_first:
+        save(source / image.map, np.zeros((24, 32), np.uint8))
+    manifest = fetch.fetch_dataset(config, tmp_path / "whole")
+    assert len(manifest.bad_images) == len(of_first) > 15
+    assert len(manifest.shards["train"]) == 3
+    for shard in range(stages.decide(config, folder, most_files=1)):
+        stages.prepare_shard(folder, shard)
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stages.merge(folder)
+    stages.merge(folder)
+    assert files(folder) == files(tmp_path / "whole")
+
+
 def test_test_sets_are_prepared_in_stages_too(tree, tmp_path):
     fetch.fetch_dataset(points(tree), tmp_path / "whole", test_of="salicon")
     assert in_stages(points(tree), tmp_path / "set", test_of="salicon", most_files=3) == 2
