@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from scipy import ndimage
 
 from trainer.data.source_layout import (
@@ -211,6 +211,10 @@ def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
             pixels = np.repeat(_scaled(np.asarray(picture))[..., None], channels, axis=2)
         else:
             pixels = np.asarray(picture.convert("RGB" if channels == 3 else "L"))
+    except UnidentifiedImageError:  # whose text has an address in memory, another one in each run
+        raise ContentError(
+            f"{member.origin} is no image, or its header is damaged: download or export it again"
+        ) from None
     except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
         raise ContentError(
             f"{member.origin} does not decode as an image ({first_line(error)}): download or export it again"
