@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.data import tfrecords
+from trainer.data import prepared_data, tfrecords
 from trainer.data.batches import Order, Split, block_images, options, parallel_calls, without_autograph
 from trainer.data.prepared_data import PREPARE_AGAIN, Manifest
 from trainer.errors import ContentError
@@ -46,8 +46,8 @@ class Stream(Split):
 
         Example: 6.1 GB for a million images of 240 x 320.
         """
-        record_bytes = int(image_size[0] * image_size[1] * 3 * (1 + tfrecords.MAP_SHARE))
-        shards_bytes = (2 * PARALLEL_SHARDS + 1) * tfrecords.SHARD_BYTES
+        record_bytes = int(image_size[0] * image_size[1] * 3 * (1 + prepared_data.MAP_SHARE))
+        shards_bytes = (2 * PARALLEL_SHARDS + 1) * prepared_data.SHARD_BYTES
         block = min(count, block_images(image_size))
         return 2 * block * record_bytes + min(count * record_bytes, shards_bytes)
 

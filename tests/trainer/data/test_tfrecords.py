@@ -61,7 +61,7 @@ def test_graph_operations_parse_what_was_written_to_static_shapes():
     ("n_examples", "size", "count"), [(1, (16, 24), 1), (64, (16, 24), 4), (10_000, (240, 320), 26)]
 )
 def test_number_of_shards(n_examples, size, count):
-    assert tfrecords.shard_count(n_examples, size) == count
+    assert prepared_data.shard_count(n_examples, size) == count
 
 
 def test_shards_are_filled_evenly_and_in_order(tmp_path):
