@@ -6,6 +6,7 @@ The volume, the buckets and the receiver of messages are of this machine.
 """
 
 import contextlib
+import csv
 import dataclasses
 import http.server
 import json
@@ -17,17 +18,24 @@ import time
 
 import kfp
 import kubernetes
+import numpy as np
+import polars
 import pytest
 import yaml
+from PIL import Image
 
+from lifecycle.machines import BatchMachines
 from lifecycle.registry.register import open_registry
 from lifecycle.runs import argo
 from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS
-from pipeline.graph import compiled
+from pipeline.graph import Prediction, compiled, write_prediction
 from pipeline.graph.environment import Environment, layered_values
 from tests import containers
 from tests.cluster.cluster import ADDRESS, NAMESPACE
 from tests.gcs import create_bucket, serving_buckets
+from tests.refusals import assert_named
+from trainer.batch import BatchConfig
+from trainer.prediction import PredictConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOLUME = Environment(
@@ -69,6 +77,11 @@ RUN_MINUTES = 30
 """Longest run."""
 RESUMED = "resuming after epoch"
 """What a training says that goes on from a checkpoint."""
+PICTURES = [f"{shard}/{index}.png" for shard in range(3) for index in range(10)]
+"""Keys of pictures, those of a shard of a batch prediction in a folder."""
+KILLED = 1
+"""The shard whose pod is deleted."""
+BROKEN = "1/broken.png"
 
 
 def volume_of(path):
@@ -187,6 +200,21 @@ class Kubeflow:
                     return pod
             time.sleep(1)
         raise TimeoutError(f"run {run} has ended, and no pod of {task} was as expected")
+
+    def predict(self, name, shard_bytes):
+        """Start a batch prediction of the pictures on the volume at pictures/NAME, to predicted/NAME; its id."""
+        asked = Prediction(
+            source=f"{VOLUME.bucket}/pictures/{name}",
+            output=f"{VOLUME.bucket}/predicted/{name}",
+            model="pretrained",
+            regions=["left:0%,0%,50%,100%"],
+            predict=PredictConfig(format="png"),
+            batch=BatchConfig(shard_gigabytes=shard_bytes / 10**9),
+            machines=BatchMachines(machines=2),
+        )
+        path = self.cluster.folder / f"predict-{name}.yaml"
+        write_prediction(VOLUME, asked, path)
+        return self.client.create_run_from_pipeline_package(str(path), run_name=name).run_id
 
     def policy(self, run):
         """When Argo retries the tasks of a run; None before it has looked at its workflow."""
@@ -416,6 +444,50 @@ def test_bucket_in_place_of_the_volume(kubeflow, runs, storage_address, monkeypa
     kubeflow.record("bucket", run)
     (version,) = open_registry(f"gs://{BUCKET}/msinet/models").versions("msinet")
     assert version.record["lineage"]["run"] == run
+
+
+def test_killed_shard_of_a_batch_prediction_is_predicted_again(kubeflow):
+    volume = kubeflow.cluster.folder / "volume"
+    source, output = volume / "pictures" / "some", volume / "predicted" / "some"
+    random = np.random.default_rng(0)
+    for key in PICTURES:
+        (source / key).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (300, 400, 3), np.uint8)).save(source / key)
+    sizes = [(source / key).stat().st_size for key in PICTURES]
+    (source / BROKEN).write_bytes(b"no picture")
+    run = kubeflow.predict("some", shard_bytes=sum(sizes) / 3 + min(sizes) / 2)
+    maps, manifest = output / "png" / str(KILLED), output / "shards" / f"{KILLED:05}.json"
+    kubeflow.cluster.until("ml-pipeline", lambda: any(maps.glob("*.png")), seconds=60 * RUN_MINUTES)
+    (lost,) = [pod for _, pod in kubeflow.pods(run) if f"shard {KILLED + 1} of 3" in kubeflow.log(pod)]
+    kubeflow.cluster.kubectl("delete", "pod", lost.metadata.name, "--force", "--grace-period=0")
+    assert not manifest.exists()
+    assert kubeflow.end(run) == "SUCCEEDED"
+    pods = kubeflow.pods(run)
+    assert lost.metadata.uid not in [pod.metadata.uid for _, pod in pods]
+    assert sorted(task for task, _ in pods) == ["collect-predictions", "plan-predictions", *["predict-shard"] * 3]
+    tables = [f"table/{shard:05}.parquet" for shard in range(3)]
+    rows = polars.concat([polars.read_parquet(output / name) for name in tables])
+    assert sorted(rows["key"]) == sorted([*PICTURES, BROKEN])
+    lists = [f"shards/{shard:05}.{ending}" for shard in range(3) for ending in ("json", "parquet")]
+    ends = ["job.json", "summary.json", "unread.csv"]
+    found = sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file())
+    assert found == sorted([*ends, *lists, *tables, *(f"png/{key}.png" for key in PICTURES)])
+    assert {path.name for path in output.iterdir() if path.is_dir()} == {"png", "shards", "table"}
+    with (output / "unread.csv").open() as file:
+        assert [row["key"] for row in csv.DictReader(file)] == [BROKEN]
+
+
+def test_batch_prediction_without_readable_pictures_fails_and_says_so(kubeflow):
+    source = kubeflow.cluster.folder / "volume" / "pictures" / "broken"
+    source.mkdir(parents=True)
+    for index in range(11):
+        (source / f"{index}.png").write_bytes(b"no picture")
+    run = kubeflow.predict("broken", shard_bytes=10**9)
+    assert kubeflow.end(run) == "FAILED"
+    (pod,) = [pod for task, pod in kubeflow.pods(run) if task == "predict-shard"]
+    (reason,) = [line for line in kubeflow.log(pod).splitlines() if line.startswith("error: ")]
+    assert_named(reason, "11", "max_bad_share", "0.png")
+    assert "collect-predictions" not in tasks(kubeflow, run)
 
 
 def test_lost_pods_and_a_lost_node_are_resumed_and_two_runs_register_at_once(kubeflow, cached, registered):
