@@ -16,11 +16,11 @@ def plan_predictions(
     model_name: str,
     regions: list,  # type: ignore[type-arg]
     settings: dict,  # type: ignore[type-arg]
-) -> NamedTuple("Outputs", [("shards", list[int]), ("worker_pools", list[list])]):  # type: ignore[valid-type]
-    """List the images at `source`, write the shards into `output_dir`, and return the numbers of the shards.
+) -> NamedTuple("Outputs", [("tasks", list[int]), ("worker_pools", list[list])]):  # type: ignore[valid-type]
+    """List the images at `source`, write the shards into `output_dir`, and return the numbers of the tasks.
 
     An empty `model` is the default of `registry`, or `pretrained` if it has none. `worker_pools` has the worker
-    pools of a custom job for each shard.
+    pools of a custom job for each task.
     """
     from lifecycle.machines import BatchMachines, worker_pools
     from lifecycle.registry import open_registry
@@ -37,5 +37,5 @@ def plan_predictions(
             default = open_registry(registry).default(model_name) if registry else None
             model = default.address if default else PRETRAINED
         job = plan_job(source, output_dir, model, predict, regions, config)
-        shards = list(range(job.shards))
-        return shards, worker_pools(machines, image, output_dir, shards, config)
+        tasks = list(job.tasks)
+        return tasks, worker_pools(machines, image, output_dir, tasks, config)

@@ -107,9 +107,9 @@ class PredictionPlan:
 
 
 def worker_pools(
-    machines: BatchMachines, image: str, output: str, shards: Sequence[int], config: BatchConfig
+    machines: BatchMachines, image: str, output: str, tasks: Sequence[int], config: BatchConfig
 ) -> list[list[dict[str, Any]]]:
-    """The worker pools of Vertex AI's custom jobs, one job for each shard."""
+    """The worker pools of Vertex AI's custom jobs, one job for each task."""
     return [
         [
             {
@@ -118,9 +118,9 @@ def worker_pools(
                 "container_spec": {
                     "image_uri": image,
                     "command": list(COMMAND),
-                    "args": [output, str(shard), str(config.max_bad_share)],
+                    "args": [output, str(task), str(config.max_bad_share)],
                 },
             }
         ]
-        for shard in shards
+        for task in tasks
     ]

@@ -2,7 +2,7 @@
 
 plan_predictions                    lists the source, cuts it into shards
      |
-     |  for each shard, some at a time
+     |  for each shard, some at a time. Of very many shards, a task predicts several
 predict_shard                       on Kubeflow. On Vertex AI a CustomTrainingJobOp, which can name a machine type
      |
 collect_predictions                 checks that all is there
@@ -55,7 +55,7 @@ def build_prediction(env: Environment, asked: Prediction) -> Any:
             settings={**settings, "image": env.image},
         )
         _configure(plan, env).set_display_name("Listing")
-        items = plan.outputs["worker_pools" if env.target == "vertex" else "shards"]
+        items = plan.outputs["worker_pools" if env.target == "vertex" else "tasks"]
         done = shards(output_dir=output_dir, items=items).set_display_name("Shards")
         collect = collect_predictions(output_dir=output_dir).after(done)
         _configure(collect, env).set_display_name("Summary")
@@ -95,10 +95,10 @@ def _custom_job(env: Environment, asked: Prediction, pools: Any) -> None:
     job.set_caching_options(False).set_display_name("Shard").set_retry(3, backoff_duration="60s", backoff_factor=2)
 
 
-def _pod(env: Environment, asked: Prediction, output_dir: str, shard: Any) -> None:
+def _pod(env: Environment, asked: Prediction, output_dir: str, item: Any) -> None:
     from kfp import kubernetes
 
-    task = predict_shard(output_dir=output_dir, shard=shard, max_bad_share=asked.batch.max_bad_share)
+    task = predict_shard(output_dir=output_dir, task=item, max_bad_share=asked.batch.max_bad_share)
     pod = Pod.on(asked.machines.row, asked.machines.provisioning)
     task.set_cpu_request(pod.cpu).set_memory_request(pod.memory).set_memory_limit(pod.memory)
     for label, value in pod.node_selector.items():

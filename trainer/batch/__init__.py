@@ -12,5 +12,6 @@ __all__ = [
     "measure_source",  # the sizes of a source, for a plan
     "plan_job",  # list a source, and write its shards
     "predict_shard",  # the maps and the table of one shard
+    "predict_task",  # the shards of a task of a service
 ]
 __getattr__ = opened(__name__, __file__)

@@ -40,6 +40,8 @@ MOST_IMAGES = 100_000
 """Images of a shard, whatever their size."""
 BLOCK_IMAGES = 200
 """What is repeated after a kill, for each process."""
+MOST_TASKS = 250
+"""Tasks of a job on a service. Argo Workflows has 1 MiB for a run, a task takes 2 kB (research/kubeflow.md)."""
 REMEDY = "name another folder for the results"
 
 
@@ -111,6 +113,15 @@ class Job:
     def parsed_regions(self) -> list[Region]:
         """What is measured in each image."""
         return parse_regions(self.regions)
+
+    @property
+    def tasks(self) -> range:
+        """The tasks of a service that predict the job together."""
+        return range(min(self.shards, MOST_TASKS))
+
+    def shards_of(self, task: int) -> range:
+        """The shards that a task predicts, one after another. Example: 0, 250 and 500 of 600 for task 0."""
+        return range(task, self.shards, MOST_TASKS)
 
     @property
     def asked(self) -> dict[str, Any]:

@@ -138,6 +138,12 @@ def predict_shard(output: str, shard: int, config: BatchConfig | None = None, pr
     return manifest
 
 
+def predict_task(output: str, task: int, config: BatchConfig) -> None:
+    """Predict what is left of the shards of a task of a service. Raises `UserError` as `predict_shard`."""
+    for shard in Job.load(opened(output)).shards_of(task):
+        predict_shard(output, shard, config)
+
+
 # === Processes ===
 
 
@@ -244,10 +250,10 @@ class _Process:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Predict a shard as a task of a service: `python -m trainer.batch.work OUTPUT SHARD MAX_BAD_SHARE`."""
-    output, shard, max_bad_share = arguments
+    """Predict as a task of a service: `python -m trainer.batch.work OUTPUT TASK MAX_BAD_SHARE`."""
+    output, task, max_bad_share = arguments
     with reported():
-        predict_shard(output, int(shard), BatchConfig(max_bad_share=float(max_bad_share)))
+        predict_task(output, int(task), BatchConfig(max_bad_share=float(max_bad_share)))
 
 
 if __name__ == "__main__":

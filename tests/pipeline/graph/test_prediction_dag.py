@@ -17,11 +17,12 @@ from kfp.local.config import LocalExecutionConfig
 from PIL import Image
 
 from components.plan_predictions import plan_predictions
+from components.predict_shard import predict_shard
 from lifecycle.machines import BatchMachines
 from pipeline.graph import Environment, Prediction, prediction_dag, write_prediction
 from tests.narrow import narrow_pretrained, narrowed
 from tests.patches import replace
-from trainer.batch import BatchConfig, collect_job
+from trainer.batch import BatchConfig, collect_job, job
 from trainer.prediction import PredictConfig
 
 GOOD = [f"{parent}/{index}.png" for parent in ("a", "b") for index in range(3)]
@@ -91,10 +92,9 @@ def test_all_shards_are_predicted(source, tmp_path, monkeypatch):
     assert_complete(output)
 
 
-@pytest.fixture
-def plan(source, tmp_path):
+def planned(source, output):
     """The outputs of the first task: name -> value."""
-    given = asked(source, tmp_path / "output")
+    given = asked(source, output)
     returned = plan_predictions.python_func(
         source=given.source,
         output_dir=given.output,
@@ -107,19 +107,30 @@ def plan(source, tmp_path):
     return dict(zip(plan_predictions.component_spec.outputs, returned, strict=True))
 
 
-def test_custom_jobs_predict_all_shards(plan, tmp_path):
-    for (pool,) in plan["worker_pools"]:
+def test_custom_jobs_predict_all_shards(source, tmp_path):
+    output = tmp_path / "output"
+    for (pool,) in planned(source, output)["worker_pools"]:
         assert pool["container_spec"]["image_uri"] == "image"
         container = pool["container_spec"]
         assert container["command"][0] == "python"
         subprocess.run([sys.executable, *container["command"][1:], *container["args"]], check=True)
-    output = tmp_path / "output"
     collect_job(str(output))
     assert_complete(output)
 
 
-@pytest.mark.parametrize(("target", "items"), [("kubeflow", "shards"), ("vertex", "worker_pools")])
-def test_items_of_the_loop_have_its_type(plan, tmp_path, target, items):
+def test_few_tasks_predict_many_shards(source, tmp_path, monkeypatch):
+    replace(monkeypatch, job, "MOST_TASKS", 2)
+    output = tmp_path / "output"
+    tasks = planned(source, output)["tasks"]
+    assert len(tasks) == 2
+    for task in tasks:
+        predict_shard.python_func(output_dir=str(output), task=task, max_bad_share=0.0)
+    collect_job(str(output))
+    assert_complete(output)
+
+
+@pytest.mark.parametrize(("target", "items"), [("kubeflow", "tasks"), ("vertex", "worker_pools")])
+def test_items_of_the_loop_have_its_type(source, tmp_path, target, items):
     path = tmp_path / "predict.yaml"
     write_prediction(ENVIRONMENTS[target], asked("gs://bucket/source", "gs://bucket/output"), path)
     spec, *_ = yaml.safe_load_all(path.read_text())
@@ -129,4 +140,4 @@ def test_items_of_the_loop_have_its_type(plan, tmp_path, target, items):
     kind = TYPES[parameters[loop["parameterIterator"]["itemInput"]]["parameterType"]]
     taken = spec["root"]["dag"]["tasks"]["shards"]["inputs"]["parameters"]["items"]["taskOutputParameter"]
     assert taken == {"producerTask": "plan-predictions", "outputParameterKey": items}
-    assert [type(each) for each in plan[items]] == [kind] * SHARDS
+    assert [type(each) for each in planned(source, tmp_path / "output")[items]] == [kind] * SHARDS
