@@ -71,7 +71,7 @@ def test_version_names_the_command_and_the_version(name):
 @pytest.mark.parametrize(
     ("name", "words", "completed"),
     [
-        ("msinet", ["train", "--cache", ""], {"auto", "memory", "disk"}),
+        ("msinet", ["train", "--cache", ""], {"auto", "memory", "disk", "stream"}),
         ("msinet-pipeline", ["run", "--no-evaluate"], {"--no-evaluate-base"}),
         ("msinet-studio", ["check", "--region"], {"--region", "--regions"}),
     ],

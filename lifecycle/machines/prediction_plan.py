@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lifecycle.machines.plan import START_SECONDS
-from trainer.batch import BatchConfig, Sizes
+from trainer.batch import MOST_TASKS, BatchConfig, Sizes
 from trainer.errors import SettingError, check
 from trainer.settings import check_ranges, setting
 from trainer.texts import format_duration
@@ -60,13 +60,18 @@ class PredictionPlan:
         return cls(sizes, machines, max(1, math.ceil(sizes.bytes / (10**9 * config.shard_gigabytes))))
 
     @property
+    def tasks(self) -> int:
+        """Tasks that predict the shards."""
+        return min(self.shards, MOST_TASKS)
+
+    @property
     def machine_hours(self) -> Estimate:
         """Hours of all machines together, with the start of each task."""
         row = self.machines.row
         assert row.chip.map_seconds is not None
         other = OTHER_SECONDS_PER_MB * self.sizes.bytes / 10**6
         ends = (
-            (self.sizes.images * each + other) / row.vcpus + self.shards * START_SECONDS
+            (self.sizes.images * each + other) / row.vcpus + self.tasks * START_SECONDS
             for each in row.chip.map_seconds
         )
         return Estimate(*(seconds / 3600 for seconds in ends))
@@ -74,7 +79,7 @@ class PredictionPlan:
     @property
     def hours(self) -> Estimate:
         """Hours from the start to the end, if all machines are there at once."""
-        at_once = min(self.machines.machines, self.shards)
+        at_once = min(self.machines.machines, self.tasks)
         return Estimate(*(each / at_once for each in self.machine_hours))
 
     @property
@@ -92,7 +97,7 @@ class PredictionPlan:
         cost = "" if usd is None else f", about {usd.text('{:.2f}'.format)} USD"
         time = self.hours.text(lambda hours: format_duration(3600 * hours))
         return (
-            f"{row.name}: {self.shards:,} shards, {self.machines.machines} x {row.machine_type}, "
+            f"{row.name}: {self.shards:,} shards, {min(self.machines.machines, self.tasks)} x {row.machine_type}, "
             f"{self.machines.provisioning}, about {time}{cost}"
         )
 

@@ -20,14 +20,13 @@ from collections.abc import Sequence
 
 from lifecycle.machines import BatchMachines, PredictionPlan
 from pipeline.commands.parameter_flags import add_environment
-from pipeline.graph import Environment, Prediction, load_environment, write_prediction
-from pipeline.vertex import SentRun, Submission
-from trainer.batch import BatchConfig, collect_job, measure_source, plan_job, predict_shard
+from pipeline.graph import Environment, load_environment
+from trainer.batch import BatchConfig
+from trainer.commands.shared_flags import add_model, add_region
 from trainer.errors import SettingError, check
 from trainer.places import stored_at
-from trainer.prediction import PredictConfig, parse_regions
+from trainer.prediction import PredictConfig
 from trainer.settings import Parser, add_settings, settings_of
-from trainer.tools import add_model, add_region
 
 HELP = "predict the maps of any number of images"
 
@@ -47,6 +46,8 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
+    from trainer.batch import collect_job, measure_source, plan_job, predict_shard
+
     predict, config = settings_of(PredictConfig, parsed), settings_of(BatchConfig, parsed)
     machines = settings_of(BatchMachines, parsed)
     if parsed.dry_run:
@@ -57,8 +58,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     if parsed.env:
         environment = load_environment(parsed.env)
-        asked = Prediction(parsed.source, parsed.output, parsed.model, parsed.region, predict, config, machines)
-        return _start(environment, asked, parsed.write)
+        return _start(environment, parsed, predict, config, machines)
     job = plan_job(parsed.source, parsed.output, parsed.model, predict, parsed.region, config)
     for shard in range(job.shards):
         predict_shard(parsed.output, shard, config, parsed.processes)
@@ -66,14 +66,25 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     return 0
 
 
-def _start(environment: Environment, asked: Prediction, file: pathlib.Path | None) -> int:
+def _start(
+    environment: Environment,
+    parsed: argparse.Namespace,
+    predict: PredictConfig,
+    config: BatchConfig,
+    machines: BatchMachines,
+) -> int:
     """Start the tasks in an environment, or write their pipeline."""
+    from pipeline.graph import Prediction, write_prediction
+    from pipeline.vertex import SentRun, Submission
+    from trainer.prediction import parse_regions
+
+    asked = Prediction(parsed.source, parsed.output, parsed.model, parsed.region, predict, config, machines)
     parse_regions(asked.regions)
     for name, address in (("SOURCE", asked.source), ("OUTPUT", asked.output)):
         _check_place(environment, name, address)
-    if file:
-        write_prediction(environment, asked, file)
-        print(f"wrote {file}")
+    if parsed.write:
+        write_prediction(environment, asked, parsed.write)
+        print(f"wrote {parsed.write}")
         return 0
     check(
         environment.target == "vertex",

@@ -6,6 +6,7 @@ What is done is known from one manifest a shard. So a job that is killed at any 
 from trainer.doors import opened
 
 __all__ = [
+    "MOST_TASKS",  # the most tasks of a job on a service
     "BatchConfig",  # the settings of a job
     "Sizes",  # how many images a source has, and how large they are
     "collect_job",  # the end of a job: one list of what could not be read, and the sums

@@ -19,16 +19,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from trainer.batch.listing import Listed, list_images
+from trainer.batch.settings import MOST_TASKS, BatchConfig
 from trainer.batch.shards import pieces
 from trainer.errors import ConflictError, NotFoundError, check
 from trainer.io import parse_json, temporary_folder
 from trainer.machine import Tracker
 from trainer.models import choose_model
-from trainer.network import PRECISIONS, ModelFolder
+from trainer.network import ModelFolder
 from trainer.pictures import SUFFIXES
 from trainer.places import ARCHIVES, BucketPlace, Connection, Stored, open_source, stored_at
 from trainer.prediction import PredictConfig, Region, parse_regions
-from trainer.settings import check_ranges, setting
 from trainer.texts import printable
 
 if TYPE_CHECKING:
@@ -40,32 +40,7 @@ MOST_IMAGES = 100_000
 """Images of a shard, whatever their size."""
 BLOCK_IMAGES = 200
 """What is repeated after a kill, for each process."""
-MOST_TASKS = 250
-"""Tasks of a job on a service. Argo Workflows has 1 MiB for a run, a task takes 2 kB (research/kubeflow.md)."""
 REMEDY = "name another folder for the results"
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchConfig:
-    """How a job is cut, and when it stops."""
-
-    TITLE: ClassVar[str] = "shards"
-    shard_gigabytes: float = setting(
-        1.0, "Bytes of images in one shard, which is one task on a service. A killed task loses a minute.", gt=0
-    )
-    max_bad_share: float = setting(
-        0.01, "Share of a shard's images that may be unreadable. More stop it. Ten always may.", ge=0, le=1
-    )
-
-    precision: str = setting(
-        "",
-        "float32 or bfloat16. Empty for what each machine multiplies fastest. Then the last digits of maps may "
-        "differ between machines.",
-        choices=("", *PRECISIONS),
-    )
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @dataclasses.dataclass(frozen=True)

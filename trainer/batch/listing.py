@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from trainer.batch.settings import Sizes
 from trainer.errors import AmbiguousError, ContentError, NotFoundError, check
 from trainer.io import local_path
 from trainer.pictures import SUFFIXES
@@ -30,13 +31,6 @@ class Listed(NamedTuple):
     address: str
     """Path or address, such as `gs://bucket/photos/a/x.jpg`."""
     size_bytes: int
-
-
-class Sizes(NamedTuple):
-    """How many images a source has, and how large they are."""
-
-    images: int
-    bytes: int
 
 
 def list_images(source: str) -> Iterator[Listed]:

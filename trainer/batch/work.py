@@ -21,7 +21,6 @@ from trainer.batch.job import (
     SHARDS,
     TABLE,
     WORK,
-    BatchConfig,
     Job,
     opened,
     read_shard,
@@ -29,6 +28,7 @@ from trainer.batch.job import (
     shard_name,
     write_table,
 )
+from trainer.batch.settings import BatchConfig
 from trainer.errors import ContentError, FailedError, check, reported
 from trainer.io import parse_json
 from trainer.machine import Tracker, n_cpus

@@ -14,7 +14,6 @@ __all__ = [
     "PAGE",  # the kind of images that are web pages
     "PER_IMAGE",  # the file name of an evaluation's scores of each image
     "PICTURE",  # the kind of images that are not pages
-    "PRECISIONS",  # what an inference computes in
     "Architecture",  # what a training asks of a network: shapes, graph, encoder, cost
     "Calibration",  # the seven numbers that spread a model's maps as observers do
     "Export",  # a model written as a SavedModel, ONNX file or compact folder

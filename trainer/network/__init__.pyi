@@ -2,7 +2,7 @@ from .architecture import Architecture as Architecture
 from .calibration import Calibration as Calibration
 from .export import Export as Export
 from .importing import Imported as Imported
-from .inference import PRECISIONS as PRECISIONS, Inference as Inference
+from .inference import Inference as Inference
 from .keras_networks import build_network as build_network
 from .load import assign_weights as assign_weights, trained_network as trained_network
 from .model_folder import (

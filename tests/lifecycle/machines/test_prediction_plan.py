@@ -26,8 +26,8 @@ def test_hours_and_cost_grow_with_the_images_and_shrink_with_the_machines():
     one, many = plan(machines=1), plan(machines=20)
     assert one.machine_hours == many.machine_hours
     assert many.hours.most == pytest.approx(one.hours.most / 20)
-    twice = PredictionPlan.of(Sizes(20_000_000, 14 * 10**12), BatchMachines(machines=1), LARGE)
-    assert twice.hours.least == pytest.approx(2 * one.hours.least)
+    half = PredictionPlan.of(Sizes(5_000_000, 35 * 10**11), BatchMachines(machines=1), LARGE)
+    assert one.hours.least == pytest.approx(2 * half.hours.least)
     assert one.usd.most == pytest.approx(
         one.machine_hours.most * Accelerator.named("cpu").usd_per_hour("standard")
     )

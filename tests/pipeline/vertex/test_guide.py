@@ -207,12 +207,14 @@ def test_reference_goes_on_after_the_images_and_removes_what_it_makes(shell, ver
 
 def test_serving_goes_on_after_a_run_and_what_it_makes_is_removed(shell, vertex):
     shutil.copytree(ROOT / "docs" / "serving", "docs/serving")
+    pathlib.Path("examples").mkdir()
+    shutil.copy(ROOT / "examples" / "coffee.jpg", "examples")
     add(open_registry("models"), shell.model)
     vertex.state["answer"] = lambda version, body: (200, predictions(maps(10)))
     shell.walk(FIRST.part("1.", "6."))
     shell.lists(SERVING.text.partition("\n## ")[0])
     shell.walk(SERVING.text)
-    assert {"endpoint of ENDPOINT_ID", "model of MODEL_ID"} <= set(shell.left())
+    assert "endpoint of ENDPOINT_ID" in shell.left()
     shell.walk(REFERENCE.part("Clean up", "Clean up") + FIRST.part("8.", "8."))
     assert shell.problems == []
     assert shell.left() == []

@@ -16,8 +16,8 @@ from tests import predicting
 from tests.patches import replace
 from tests.predicting import assert_whole, write_photos
 from tests.refusals import refused
-from trainer.batch import collect_job, job, measure_source, plan_job, predict_shard
-from trainer.batch.job import BatchConfig, read_shard
+from trainer.batch import BatchConfig, collect_job, job, measure_source, plan_job, predict_shard
+from trainer.batch.job import read_shard
 from trainer.batch.listing import list_images
 from trainer.batch.shards import cut, pieces
 from trainer.errors import AmbiguousError, ConflictError, ContentError, FailedError, NotFoundError
@@ -81,7 +81,7 @@ def test_a_table_alone_writes_no_maps(photos, tmp_path, narrow_model):
     source, keys = photos
     predict_all(source, tmp_path / "out", narrow_model, PredictConfig())
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        *("job.json", "shards", "summary.json", "table", "unread.csv", "work"),
+        *("job.json", "shards", "summary.json", "table", "unread.csv"),
     ]
     assert sorted(pl.read_parquet(tmp_path / "out/table/*.parquet")["key"]) == keys
 
