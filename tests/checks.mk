@@ -38,7 +38,7 @@ test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has A
 test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
-test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random moments, damage checkpoints (minutes)
+test-kills: $(INSTALLED) ## Kill and stop trainings, registrations and predictions at random moments, damage checkpoints (minutes)
 	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load a SavedModel in the TensorFlow 2.15 of Google's containers (needs a Python 3.11)
