@@ -30,7 +30,6 @@ def manifest_of(**facts) -> Manifest:
         "original_sizes": {},
         "shards": {},
         "originals": [],
-        "objects": [],
         "code_version": "",
     }
     return Manifest(**(usual | facts))
@@ -103,7 +102,6 @@ def write_prepared(
         original_sizes={f"{original[0]}x{original[1]}": n_train + n_valid},
         shards=shards,
         originals=kept.names,
-        objects=[],
         code_version="tests",
     ).save(folder)
     return folder

@@ -1,5 +1,6 @@
 """Small sources of datasets for tests: images of noise in folders, and archives of them."""
 
+import csv
 import io
 import pathlib
 import tarfile
@@ -7,6 +8,9 @@ import zipfile
 
 import numpy as np
 from PIL import Image
+
+from trainer.data.prepared_data import OBJECTS
+from trainer.places import SourceObject
 
 SIZE = (24, 32)
 """(height, width) of the images, pixels."""
@@ -52,6 +56,12 @@ def files(folder):
     """Path below the folder -> content of all its files."""
     folder = pathlib.Path(folder)
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def listed_objects(folder):
+    """The files of the source that a prepared dataset lists."""
+    with (folder / OBJECTS).open(newline="") as file:
+        return [SourceObject(**{**row, "size_bytes": int(row["size_bytes"])}) for row in csv.DictReader(file)]
 
 
 def zipped(content):

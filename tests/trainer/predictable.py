@@ -108,7 +108,6 @@ def write_dataset(
         original_sizes={"48x64": 5, "60x60": 4, "90x101": 3},
         shards=shards,
         originals=originals,
-        objects=[],
         code_version="0.1.0",
         has_observers=n_observers > 0,
     )
@@ -139,7 +138,6 @@ def write_test_set(
         original_sizes={"48x64": 2, "60x60": 2, "90x101": 1},
         shards=shards,
         originals=originals,
-        objects=[],
         code_version="0.1.0",
     ).save(folder)
     return folder

@@ -93,7 +93,6 @@ def write_test_set(folder: pathlib.Path, name: str, images: Sequence[HeldOutImag
         original_sizes={},
         shards={TEST: shards.names},
         originals=originals.names,
-        objects=[],
         code_version=code_version(),
         as_seen=as_seen,
     ).save(folder)

@@ -23,7 +23,7 @@ from trainer.data.bad_images import BadImages
 from trainer.data.center_bias import CenterBias
 from trainer.data.plan import STAGES, Plan, file_edges, part_folder
 from trainer.data.prepare import PART, GazeFacts, ImageFacts, Line, Part, read_lines
-from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Manifest
+from trainer.data.prepared_data import CENTER_BIAS, IMAGES, OBJECTS, ORIGINALS, TEST, Manifest
 from trainer.data.settings import SAMPLE
 from trainer.data.source_layout import KINDS
 from trainer.datasets import Dataset
@@ -44,7 +44,7 @@ def merge_parts(plan: Plan, objects: list[SourceObject], folder: pathlib.Path) -
 
     Args:
         plan: the plan.
-        objects: the files of the source, for the manifest.
+        objects: the files of the source, which are listed.
         folder: the folder of the dataset.
 
     Raises:
@@ -79,7 +79,8 @@ def merge_parts(plan: Plan, objects: list[SourceObject], folder: pathlib.Path) -
     held_out = [split for split in kept if split != "train"]
     originals = [name for split in held_out for name in _place(plan, parts, folder, split, ORIGINALS, kept[split])]
     write_array(folder / CENTER_BIAS, facts.bias.astype(np.float32))
-    manifest = _manifest(plan, objects, facts, shards, originals)
+    _list_objects(objects, folder)
+    manifest = _manifest(plan, facts, shards, originals)
     manifest.save(folder)
     remove_path(folder / STAGES)
     return manifest
@@ -306,9 +307,15 @@ def _moved_up(
 # === Manifest ===
 
 
+def _list_objects(objects: list[SourceObject], folder: pathlib.Path) -> None:
+    with (folder / OBJECTS).open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow([field.name for field in dataclasses.fields(SourceObject)])
+        lines.writerows(dataclasses.astuple(each) for each in objects)
+
+
 def _manifest(
     plan: Plan,
-    objects: list[SourceObject],
     facts: _Facts,
     shards: dict[str, list[str]],
     originals: list[str],
@@ -336,7 +343,6 @@ def _manifest(
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=shards,
         originals=originals,
-        objects=objects,
         code_version=code_version(),
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,

@@ -4,7 +4,7 @@ It says which images there are, in which order, and which files they become. It 
 `stages` within the folder of the prepared dataset, for processes on other machines:
 
 - `plan.json`: what all shards need. It is written last.
-- `objects.json`: the files of the source, for the manifest.
+- `objects.json`: the files of the source, which the dataset lists.
 - `shard-00003.json`: the images of a shard, and the files of the source that have them.
 - `part-00003/`: what was prepared of this shard.
 """

@@ -1,6 +1,8 @@
 """The files of a prepared dataset: their names, its manifest, and the list of its images.
 
-Example: `train-00000-of-00004.tfrecord`, `manifest.json`, `images.csv` and `center_bias.npy`.
+Example: `train-00000-of-00004.tfrecord`, `manifest.json`, `images.csv`, `objects.csv` and `center_bias.npy`.
+
+What grows with the number of images is in a file of its own, so that the manifest is small.
 """
 
 import csv
@@ -15,15 +17,16 @@ from typing_extensions import TypedDict
 from trainer.data.settings import CUSTOM
 from trainer.errors import ContentError
 from trainer.io import StrPath, checked_json, read_json, write_json
-from trainer.places import SourceObject
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 2**24
-"""Largest manifest that is read. It has an entry for each source object."""
+"""Largest manifest that is read. Those of earlier versions have an entry for each file of the source."""
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
 IMAGES = "images.csv"
 """One line for each image: its split, what `ListedImage` has, and its `trainer.data.statistics.FEATURES`."""
+OBJECTS = "objects.csv"
+"""One line for each file of the source, with the fields of `SourceObject`. Earlier versions wrote none."""
 SPLITS = ("train", "valid")
 TEST = "test"
 """The only split of a test set: held-out images, used for neither training nor model selection."""
@@ -82,7 +85,6 @@ class Manifest:
     shards: dict[str, list[str]]
     originals: list[str]
     """The shards with the held-out images as the source has them, in the order of their split."""
-    objects: list[SourceObject]
     code_version: str
     has_observers: bool = False
     """Whether the observers of all fixations are told apart."""
@@ -146,7 +148,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: StrPath) -> "Manifest":
-        """Read the manifest of the prepared dataset in `folder`.
+        """Read the manifest of the prepared dataset in `folder`. Keys of earlier versions are left out.
 
         Raises:
             UserError: the folder has no manifest, or one of another schema.

@@ -25,13 +25,13 @@ from trainer.places import (
 
 @dataclasses.dataclass(frozen=True)
 class OpenedSource:
-    """An opened source: its files, and their digest for the manifest."""
+    """An opened source: its files, and their digest."""
 
     name: str
     """Its path or addresses, for messages and the manifest. A key in an address is left out."""
     members: list[Member]
     objects: list[SourceObject]
-    """Its files, for the manifest."""
+    """Its files."""
     fingerprint: str
 
 

@@ -37,8 +37,8 @@ MOST_BYTES = 2**24
 """Largest EVALUATION that is read. It names the images."""
 BECOMES = "The candidate becomes the default"
 """Beginning of the reason for a promotion."""
-LONG = ("shards", "originals", "objects")
-"""Fields of a manifest that an evaluation leaves out: they have one entry for each shard and source object."""
+LONG = ("shards", "originals")
+"""Fields of a manifest that an evaluation leaves out: they have one entry for each shard."""
 
 Scores = dict[str, float]
 """Metric -> value, such as `{"kld": 0.41, "cc": 0.83}`. A metric that cannot be computed is absent."""
@@ -474,7 +474,7 @@ def _completed(result: dict[str, Any]) -> dict[str, Any]:
     """
     completed = {"n_units": result.get("n_images"), **result}
     if isinstance(manifest := result.get("manifest"), dict):
-        completed["manifest"] = {"shards": {}, "originals": [], "objects": [], **manifest}
+        completed["manifest"] = {"shards": {}, "originals": [], **manifest}
     if isinstance(ceiling := result.get("ceiling"), dict) and "n_images" in ceiling:
         completed["ceiling"] = {"n_units": ceiling["n_images"], **ceiling}
     return completed

@@ -109,6 +109,5 @@ def _manifest(image_size: tuple[int, int], images: int) -> Manifest:
         original_sizes={},
         shards={},
         originals=[],
-        objects=[],
         code_version=code_version(),
     )

@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+import json
 import pathlib
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.small_sources import (
     POINTS,
     density_map,
     files,
+    listed_objects,
     point_map,
     save,
     stimulus,
@@ -60,6 +62,18 @@ def prepared(points, tmp_path_factory):
 # === The prepared dataset ===
 
 
+def test_the_manifest_does_not_grow_with_the_files_of_the_source(prepared, tmp_path):
+    """It listed them before, and such a manifest is read."""
+    manifest, folder = prepared
+    text = (folder / prepared_data.MANIFEST).read_text()
+    listed = listed_objects(folder)
+    assert len(listed) == 14
+    assert not [each.name for each in listed if each.name in text]
+    before = {**json.loads(text), "objects": [dataclasses.asdict(each) for each in listed]}
+    (tmp_path / prepared_data.MANIFEST).write_text(json.dumps(before))
+    assert prepared_data.Manifest.load(tmp_path) == manifest
+
+
 def test_the_manifest_has_contents_and_origin(prepared, points):
     manifest, folder = prepared
     assert prepared_data.Manifest.load(folder) == manifest
@@ -69,11 +83,12 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("hash", "points", 16.0)
     assert manifest.has_fixations
     assert manifest.original_sizes == {"24x32": 7}
-    assert manifest.objects == stored_at(str(points)).objects()
+    assert listed_objects(folder) == stored_at(str(points)).objects()
     assert manifest.fingerprint == fetch.fingerprint_data("osie", str(points))
     assert set(files(folder)) == {
         prepared_data.MANIFEST,
         prepared_data.IMAGES,
+        prepared_data.OBJECTS,
         prepared_data.CENTER_BIAS,
         *manifest.shards["train"],
         *manifest.shards["valid"],
@@ -176,7 +191,7 @@ def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared,
     write_zip(tmp_path / "zip" / "set.zip", files(points))
     write_tar(tmp_path / "set.tar.gz", files(points))
     expected = files(prepared[1])
-    del expected[prepared_data.MANIFEST]
+    del expected[prepared_data.MANIFEST], expected[prepared_data.OBJECTS]
     for number, source in enumerate(
         [
             points,
@@ -188,7 +203,7 @@ def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared,
     ):
         fetch.fetch_dataset(config(source), tmp_path / f"set-{number}")
         content = files(tmp_path / f"set-{number}")
-        del content[prepared_data.MANIFEST]
+        del content[prepared_data.MANIFEST], content[prepared_data.OBJECTS]
         assert content == expected
 
 
@@ -293,6 +308,7 @@ def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_datas
     assert set(files(tmp_path / "set")) == {
         prepared_data.MANIFEST,
         prepared_data.IMAGES,
+        prepared_data.OBJECTS,
         prepared_data.CENTER_BIAS,
         *manifest.shards["test"],
         *manifest.originals,

@@ -6,7 +6,7 @@ import pytest
 from tests import author_forms
 from tests.gcs import upload
 from tests.refusals import refused
-from tests.small_sources import zipped
+from tests.small_sources import listed_objects, zipped
 from trainer.__main__ import main
 from trainer.data import fetch
 from trainer.data.prepared_data import Manifest
@@ -85,8 +85,9 @@ def test_a_dataset_on_every_host_is_fetched_by_itself(dataset, internet, gcs_url
     assert sum(manifest.counts.values()) >= n
     assert manifest.source == " ".join(archive.address for archive in row.archives)
     assert manifest.fingerprint == fetch.fingerprint_data(dataset, "")
-    assert [each.name for each in manifest.objects] == [archive.name for archive in row.archives]
-    assert [each.sha256 for each in manifest.objects] == [sha256(file.read_bytes()) for file in files]
+    listed = listed_objects(tmp_path / "set")
+    assert [each.name for each in listed] == [archive.name for archive in row.archives]
+    assert [each.sha256 for each in listed] == [sha256(file.read_bytes()) for file in files]
     said = capsys.readouterr().out
     assert said.index("Please cite: ") < said.index(f"download {row.archives[0].name} from ")
     assert fetch_set(dataset, tmp_path, "again") == manifest

@@ -36,7 +36,6 @@ def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
         original_sizes={},
         shards={name: [] for name in counts},
         originals=[],
-        objects=[],
         code_version="1",
         test_share=share,
     ).save(folder)
