@@ -22,7 +22,7 @@ def plan_predictions(
     An empty `model` is the default of `registry`, or `pretrained` if it has none. `worker_pools` has the worker
     pools of a custom job for each task.
     """
-    from lifecycle.machines import BatchMachines, worker_pools
+    from lifecycle.machines import BatchMachines
     from lifecycle.registry import open_registry
     from trainer.batch import BatchConfig, plan_job
     from trainer.errors import reported
@@ -38,4 +38,5 @@ def plan_predictions(
             model = default.address if default else PRETRAINED
         job = plan_job(source, output_dir, model, predict, regions, config)
         tasks = list(job.tasks)
-        return tasks, worker_pools(machines, image, output_dir, tasks, config)
+        words = [[output_dir, str(task), str(config.max_bad_share)] for task in tasks]
+        return tasks, machines.worker_pools(image, "trainer.batch.work", words)

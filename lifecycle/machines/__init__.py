@@ -5,7 +5,7 @@ from trainer.doors import opened
 __all__ = [
     "MODEL_FOLDER",  # name of the folder into which a training job writes its model
     "AcceleratorConfig",  # the machines of a training step, and how they are bought
-    "BatchMachines",  # the machines of a batch prediction
+    "BatchMachines",  # the machines of work in shards
     "DataSize",  # how many images a training has, and how large they are
     "Folders",  # where a training job reads and writes
     "JobConfig",  # the settings of a training job: hours, account, network
@@ -22,6 +22,5 @@ __all__ = [
     "make_plan",  # plans a training on one accelerator
     "plan_step",  # plans a training step of a run
     "read_model_config",  # the configuration of a model that a job has written
-    "worker_pools",  # the custom jobs of a batch prediction
 ]
 __getattr__ = opened(__name__, __file__)

@@ -6,11 +6,7 @@ from .plan import (
     check_outside_pod as check_outside_pod,
     make_plan as make_plan,
 )
-from .prediction_plan import (
-    BatchMachines as BatchMachines,
-    PredictionPlan as PredictionPlan,
-    worker_pools as worker_pools,
-)
+from .prediction_plan import BatchMachines as BatchMachines, PredictionPlan as PredictionPlan
 from .settings import (
     AcceleratorConfig as AcceleratorConfig,
     JobConfig as JobConfig,

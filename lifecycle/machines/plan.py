@@ -43,6 +43,18 @@ lost with the pod (kubeflow/pipelines 2.17.0,
 backend/src/v2/compiler/argocompiler/container.go:476-496)."""
 
 
+def needed_disk_gb(data_gb: float) -> int:
+    """The size of a disk with room for data, the system and `FREE_DISK`, GB. Example: 410 for 307 GB."""
+    return math.ceil((data_gb + SYSTEM_DISK_GB) / (1 - FREE_DISK) / 10) * 10
+
+
+def disk_spec_of(disk_gb: int) -> dict[str, str | int]:
+    """Vertex AI's DiskSpec of a boot disk of this size. Empty for one that is no larger than the default."""
+    if disk_gb <= BOOT_DISK_GB:
+        return {}
+    return {"boot_disk_type": BOOT_DISK_TYPE, "boot_disk_size_gb": disk_gb}
+
+
 @dataclasses.dataclass(frozen=True)
 class DataSize:
     """Number and size of the images, such as `DataSize(10_000, 5_000, (240, 320))` for SALICON."""
@@ -155,7 +167,7 @@ class TrainingPlan:
 
     @property
     def _needed_disk_gb(self) -> int:
-        return math.ceil((self.images_gb + SYSTEM_DISK_GB) / (1 - FREE_DISK) / 10) * 10
+        return needed_disk_gb(self.images_gb)
 
     @property
     def disk_gb(self) -> int:
@@ -168,9 +180,7 @@ class TrainingPlan:
     @property
     def disk_spec(self) -> dict[str, str | int]:
         """Vertex AI's DiskSpec. Empty for the default disk."""
-        if self.disk_gb == BOOT_DISK_GB:
-            return {}
-        return {"boot_disk_type": BOOT_DISK_TYPE, "boot_disk_size_gb": self.disk_gb}
+        return disk_spec_of(self.disk_gb)
 
     @property
     def disk_usd_per_hour(self) -> float:

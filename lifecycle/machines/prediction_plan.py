@@ -1,11 +1,11 @@
-"""The machines of a batch prediction: how long they take, and what they cost."""
+"""The machines of work in shards, and for a batch prediction how long they take and what they cost."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from lifecycle.machines.plan import START_SECONDS
+from lifecycle.machines.plan import START_SECONDS, disk_spec_of, needed_disk_gb
 from trainer.batch import MOST_TASKS, BatchConfig, Sizes
 from trainer.errors import SettingError, check
 from trainer.settings import check_ranges, setting
@@ -17,12 +17,11 @@ OTHER_SECONDS_PER_MB = 0.15
 
 Measured with JPEGs of 1 to 12 megapixels and maps as PNG (research/log.md, "Ten million maps").
 """
-COMMAND = ("python", "-m", "trainer.batch.work")
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchMachines:
-    """The machines of a batch prediction on a service."""
+    """The machines of work in shards on a service: of a batch prediction, or of a dataset that is prepared."""
 
     TITLE = "machines of a service"
     accelerator: str = setting("cpu", "Machine of each task: " + ", ".join(
@@ -44,6 +43,26 @@ class BatchMachines:
     def row(self) -> Accelerator:
         """The machine's row in the table of accelerators."""
         return Accelerator.named(self.accelerator)
+
+    def worker_pools(
+        self, image: str, module: str, arguments: Sequence[Sequence[str]], disks_gb: Sequence[float] = ()
+    ) -> list[list[dict[str, Any]]]:
+        """The worker pools of Vertex AI's custom jobs, one job for each shard.
+
+        Args:
+            image: full name of the image.
+            module: what `python -m` runs.
+            arguments: its arguments, for each shard.
+            disks_gb: the data that are on the disk of each, GB. A disk is named only if they need a larger one
+                than the default. Empty if they are few.
+        """
+        pools = []
+        for number, words in enumerate(arguments):
+            disk = disk_spec_of(needed_disk_gb(disks_gb[number])) if disks_gb else {}
+            container = {"image_uri": image, "command": ["python", "-m", module], "args": list(words)}
+            pool = {"machine_spec": self.row.machine_spec, "replica_count": 1, "container_spec": container}
+            pools.append([pool | ({"disk_spec": disk} if disk else {})])
+        return pools
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,23 +128,3 @@ class PredictionPlan:
             if row.chip.map_seconds
         ]
         return [each.line() for each in sorted(plans, key=lambda plan: (plan.usd or plan.hours).most)]
-
-
-def worker_pools(
-    machines: BatchMachines, image: str, output: str, tasks: Sequence[int], config: BatchConfig
-) -> list[list[dict[str, Any]]]:
-    """The worker pools of Vertex AI's custom jobs, one job for each task."""
-    return [
-        [
-            {
-                "machine_spec": machines.row.machine_spec,
-                "replica_count": 1,
-                "container_spec": {
-                    "image_uri": image,
-                    "command": list(COMMAND),
-                    "args": [output, str(task), str(config.max_bad_share)],
-                },
-            }
-        ]
-        for task in tasks
-    ]

@@ -12,19 +12,15 @@ and what they cost.
 """
 
 import argparse
-import dataclasses
 import pathlib
-import sys
-import tempfile
 from collections.abc import Sequence
 
 from lifecycle.machines import BatchMachines, PredictionPlan
 from pipeline.commands.parameter_flags import add_environment
-from pipeline.graph import Environment, load_environment
+from pipeline.commands.shard_tasks import check_place, start_tasks
+from pipeline.graph import load_environment
 from trainer.batch import BatchConfig
 from trainer.commands.shared_flags import add_model, add_region
-from trainer.errors import SettingError, check
-from trainer.places import stored_at
 from trainer.prediction import PredictConfig
 from trainer.settings import Parser, add_settings, settings_of
 
@@ -57,63 +53,19 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print("Times and prices are estimates (python -m pipeline plan says from what). Nothing was started.")
         return 0
     if parsed.env:
+        from pipeline.graph import Prediction, write_prediction
+        from trainer.prediction import parse_regions
+
         environment = load_environment(parsed.env)
-        return _start(environment, parsed, predict, config, machines)
+        asked = Prediction(parsed.source, parsed.output, parsed.model, parsed.region, predict, config, machines)
+        parse_regions(parsed.region)
+        for name in ("source", "output"):
+            check_place(environment, name.upper(), getattr(parsed, name))
+        return start_tasks(
+            environment, machines, lambda path: write_prediction(environment, asked, path), parsed.write
+        )
     job = plan_job(parsed.source, parsed.output, parsed.model, predict, parsed.region, config)
     for shard in range(job.shards):
         predict_shard(parsed.output, shard, config, parsed.processes)
     print(f"{collect_job(parsed.output)}. The table is in {parsed.output}/table")
     return 0
-
-
-def _start(
-    environment: Environment,
-    parsed: argparse.Namespace,
-    predict: PredictConfig,
-    config: BatchConfig,
-    machines: BatchMachines,
-) -> int:
-    """Start the tasks in an environment, or write their pipeline."""
-    from pipeline.graph import Prediction, write_prediction
-    from pipeline.vertex import SentRun, Submission
-    from trainer.prediction import parse_regions
-
-    asked = Prediction(parsed.source, parsed.output, parsed.model, parsed.region, predict, config, machines)
-    parse_regions(asked.regions)
-    for name, address in (("SOURCE", asked.source), ("OUTPUT", asked.output)):
-        _check_place(environment, name, address)
-    if parsed.write:
-        write_prediction(environment, asked, parsed.write)
-        print(f"wrote {parsed.write}")
-        return 0
-    check(
-        environment.target == "vertex",
-        f"environment {environment.name} is for target {environment.target}, and only on vertex tasks are started "
-        "from here. Write the pipeline with --write FILE, and upload it to Kubeflow",
-        SettingError,
-    )
-    asked.machines.row.check_in(environment.location)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "predict.yaml")
-        write_prediction(environment, asked, path)
-        # The environment's parameters are those of a training.
-        submission = Submission.prepare(dataclasses.replace(environment, parameters={}), {}, str(path))
-    print(f"Checking bucket {environment.bucket} ...", file=sys.stderr, flush=True)
-    submission.check_needs()
-    submission.send()
-    print(f"Run:     {submission.run}")
-    print(f"Console: {SentRun(environment, submission.run).link}")
-    return 0
-
-
-def _check_place(environment: Environment, name: str, address: str) -> None:
-    """Raise `SettingError` unless the tasks of an environment can have this place. `name` says which it is."""
-    mount = environment.bucket if environment.volume_claim else ""
-    below = f" or a path below {mount}, where they have the volume" if mount else ""
-    is_there = bool(mount) and pathlib.PurePath(address).is_relative_to(mount)
-    check(
-        not stored_at(address).is_local or is_there,
-        f"{name} is {address}, a place of this machine, which tasks of {environment.name} cannot have. "
-        f"Give gs://{below}",
-        SettingError,
-    )

@@ -3,7 +3,7 @@
 import pytest
 from google.cloud.aiplatform_v1.types import WorkerPoolSpec
 
-from lifecycle.machines import BatchMachines, PredictionPlan, worker_pools
+from lifecycle.machines import BatchMachines, PredictionPlan
 from tests.refusals import refused
 from trainer.batch import BatchConfig, Sizes
 from trainer.errors import SettingError
@@ -47,8 +47,10 @@ def test_a_gpu_predicts_no_maps():
 
 
 def test_each_shard_is_a_job_of_googles_type():
-    pools = worker_pools(BatchMachines(), "host/image:1", "gs://b/out", [0, 1], LARGE)
+    words = [["gs://b/out", "0"], ["gs://b/out", "1"]]
+    pools = BatchMachines().worker_pools("host/image:1", "trainer.batch.work", words, [20, 310])
     specs = [WorkerPoolSpec(pool) for (pool,) in pools]
     assert [spec.container_spec.args[1] for spec in specs] == ["0", "1"]
     assert {spec.machine_spec.machine_type for spec in specs} == {"n1-standard-16"}
     assert list(specs[0].container_spec.command) == ["python", "-m", "trainer.batch.work"]
+    assert [spec.disk_spec.boot_disk_size_gb for spec in specs] == [0, 420]

@@ -3,6 +3,7 @@
 kfp.local runs it for Kubeflow. For Vertex AI, the commands of its custom jobs are run as they are.
 """
 
+import builtins
 import csv
 import json
 import subprocess
@@ -19,7 +20,7 @@ from PIL import Image
 from components.plan_predictions import plan_predictions
 from components.predict_shard import predict_shard
 from lifecycle.machines import BatchMachines
-from pipeline.graph import Environment, Prediction, prediction_dag, write_prediction
+from pipeline.graph import Environment, Prediction, prediction_dag, shard_loop, write_prediction
 from tests.narrow import narrow_pretrained, narrowed
 from tests.patches import replace
 from trainer.batch import BatchConfig, collect_job, job
@@ -85,7 +86,8 @@ def assert_complete(output):
 @pytest.mark.filterwarnings("ignore:::kfp.local")
 def test_all_shards_are_predicted(source, tmp_path, monkeypatch):
     monkeypatch.setattr(LocalExecutionConfig, "instance", None)
-    replace(monkeypatch, prediction_dag, "RETRIES", 0)  # which kfp.local waits minutes for
+    monkeypatch.setattr(builtins, "print", print)  # the threads of a loop leave one that indents
+    replace(monkeypatch, shard_loop, "RETRIES", 0)  # which kfp.local waits minutes for
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "root"), enable_caching=False)
     output = tmp_path / "output"
     prediction_dag.build_prediction(ENVIRONMENTS["kubeflow"], asked(source, output))()
