@@ -19,6 +19,7 @@ from trainer.batch.job import Job, opened, read_shard, write_table
 from trainer.batch.work import ONE_MORE, block_name
 from trainer.errors import PlaceError, UserError
 from trainer.io import local_path, temporary_folder, temporary_folder_beside
+from trainer.machine import end_with_parent
 from trainer.models import choose_model
 from trainer.places import BucketPlace, Connection, Stored
 from trainer.prediction import ImageResult, Input, Predictor, predict_images
@@ -154,7 +155,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> "polars.DataFrame":
 
 def main(output: str, shard: str, cpus: str) -> None:
     """Answer each line of the standard input."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     answers, sys.stdout = sys.stdout, sys.stderr  # what else is printed is for people
     try:
         blocks = Blocks(output, int(shard), int(cpus))
@@ -163,13 +164,6 @@ def main(output: str, shard: str, cpus: str) -> None:
             print(json.dumps(result), file=answers, flush=True)
     except UserError as error:
         print(json.dumps({"error": str(error)}), file=answers, flush=True)
-
-
-def _end_with_parent() -> None:
-    parent = os.getppid()
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -47,8 +47,6 @@ def decide_images(
         UserError: the source has an error (see `source_layout`, `splits`, `recordings`).
     """
     row = Dataset.named(config.dataset)
-    default_size = Dataset.named(test_of or config.dataset).image_size
-    image_size = parse_image_size(config.image_size) if config.image_size else default_size
     # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
     bad = BadImages(config.max_bad_share if row.any_count or config.accepts_partial else 0.0)
     found = _find_images(config, row, source, bad, is_test_set=bool(test_of))
@@ -56,9 +54,10 @@ def decide_images(
     load_tensorflow()
     pedestal = _ask(items, found.confirmed) if row.any_count else 0
     counts = {split: len(each) for split, each in items.items()}
+    image_size = asked_image_size(config, test_of)
     files = output_files(counts, image_size)
     plan = Plan(
-        config=dataclasses.replace(config, source=" ".join(place.shown for place in config.places)),
+        config=config.shown,
         dataset=prepared_name(config.dataset, source.name),
         source=source.name,
         fingerprint=source.fingerprint,
@@ -74,6 +73,12 @@ def decide_images(
         reading=found.reading,
     )
     return plan, items
+
+
+def asked_image_size(config: FetchConfig, test_of: str) -> tuple[int, int]:
+    """(H, W) of the images to prepare, pixels: what is asked for, else what the dataset that is trained has."""
+    size = config.image_size
+    return parse_image_size(size) if size else Dataset.named(test_of or config.dataset).image_size
 
 
 def prepared_name(dataset: str, source: str) -> str:

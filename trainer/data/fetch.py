@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from trainer.data.decide import decide_images
 from trainer.data.plan import part_folder
 from trainer.data.prepared_data import MANIFEST, Manifest
+from trainer.data.prepared_source import PreparedSource
 from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig
 from trainer.data.sources import source_of
 from trainer.datasets import Dataset
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -> str:
-    """`Source.fingerprint` of a source. Nothing is fetched.
+    """`Source.fingerprint` of a source, or of what a prepared dataset was made of. Nothing is fetched.
 
     Args:
         dataset: a name in `trainer.datasets.table.DATASETS`.
@@ -35,13 +36,19 @@ def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -
     Raises:
         UserError: the dataset is unknown, or the source may not be read.
     """
-    return source_of(dataset, source_places(source, (SAMPLE,)), private_sources).fingerprint()
+    places = source_places(source, (SAMPLE,))
+    if prepared := PreparedSource.at(places):
+        prepared.check_dataset(dataset)
+        return prepared.manifest.fingerprint
+    return source_of(dataset, places, private_sources).fingerprint()
 
 
 def fetch_dataset(
     config: FetchConfig, output: str | os.PathLike[str], cache_dir: str | None = None, test_of: str = ""
 ) -> Manifest:
     """Write the prepared dataset `output`, a folder that must be empty or not exist.
+
+    A source that is itself a prepared dataset is checked, and copied as it is.
 
     Args:
         config: the dataset and its source.
@@ -58,10 +65,13 @@ def fetch_dataset(
             output cannot be written. Nothing is left at `output` or next to it.
     """
     Dataset.named(config.dataset)
-    at = source_of(config.dataset, config.places, config.private_sources)
     output = pathlib.Path(output)
     if is_taken(output):
         raise PlaceError(f"{output} exists already. Remove it, or name another folder")
+    if prepared := PreparedSource.at(config.places):
+        prepared.check(config, test_of)
+        return prepared.copy_to(output)
+    at = source_of(config.dataset, config.places, config.private_sources)
     with replacing(output, last=MANIFEST) as partial, temporary_folder_beside(output) as folder:
         partial.mkdir()
         with at.open(folder, cache_dir) as source:

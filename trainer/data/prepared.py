@@ -3,11 +3,11 @@
 import functools
 import pathlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from trainer.data import prepared_data
 from trainer.data.prepared_data import IMAGES, MANIFEST, TEST_SUFFIX, ListedImage, Manifest, Statistics
-from trainer.data.settings import FetchConfig
+from trainer.data.settings import SHARD_GIGABYTES, FetchConfig
 from trainer.io import StrPath
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ class PreparedData:
     Args:
         folder: the folder. It may be empty, or not exist.
     """
+
+    SHARD_GIGABYTES: ClassVar = SHARD_GIGABYTES
+    """Default of `decide`."""
 
     def __init__(self, folder: StrPath) -> None:
         self.folder = pathlib.Path(folder)
@@ -74,17 +77,39 @@ class PreparedData:
 
         write_test_set(self.folder, name, images)
 
-    def decide(self, config: FetchConfig, cache_dir: str | None = None, test_of: str = "") -> int:
-        """Begin to prepare a dataset in several processes, and return the number of its shards (see `stages`)."""
-        from trainer.data.stages import decide
+    def decide(
+        self,
+        config: FetchConfig,
+        cache_dir: str | None = None,
+        test_of: str = "",
+        shard_gigabytes: float = SHARD_GIGABYTES,
+    ) -> list[int]:
+        """Begin to prepare a dataset in several processes, in shards of about so many bytes at the source.
 
-        return decide(config, self.folder, cache_dir, test_of)
+        Returns:
+            The room in bytes that each shard needs on a disk (see `stages`).
+        """
+        from trainer.data.stages import decide, scratch_bytes
+
+        decide(config, self.folder, cache_dir, test_of, round(shard_gigabytes * 10**9))
+        return scratch_bytes(self.folder)
 
     def prepare_shard(self, shard: int, source: str = "", cache_dir: str | None = None) -> None:
         """Prepare the images of one shard, counted from 0, after `decide` (see `stages`)."""
         from trainer.data.stages import prepare_shard
 
         prepare_shard(self.folder, shard, source, cache_dir)
+
+    def check_is_of(self, config: FetchConfig, test_of: str = "") -> None:
+        """Check that `decide` with these settings would give this dataset, as far as its manifest tells.
+
+        Raises:
+            ConflictError: it is another one, or the source has changed.
+            UserError: the source may not be read.
+        """
+        from trainer.data.prepared_source import check_same
+
+        check_same(self.folder, self.manifest, config, test_of)
 
     def merge(self) -> Manifest:
         """Make the dataset of its shards when all are prepared (see `stages`)."""

@@ -156,12 +156,16 @@ class Manifest:
         path = pathlib.Path(folder) / MANIFEST
         remedy = f"{folder} is not a prepared dataset. Make one with `python -m trainer fetch`"
         # The kinds of its values depend on its schema.
-        fields = read_json(path, remedy, dict[str, Any], MOST_BYTES)
+        return cls.of(read_json(path, remedy, dict[str, Any], MOST_BYTES), str(path))
+
+    @classmethod
+    def of(cls, fields: dict[str, Any], origin: str) -> "Manifest":
+        """The manifest with the fields that were read from `origin`. Raises `ContentError` as `load`."""
         if fields.get("schema") != cls.schema:
             raise ContentError(
-                f"{path} has schema {fields.get('schema')}, this version reads {cls.schema}: {PREPARE_AGAIN}"
+                f"{origin} has schema {fields.get('schema')}, this version reads {cls.schema}: {PREPARE_AGAIN}"
             )
-        manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
+        manifest: Manifest = checked_json(fields, origin, PREPARE_AGAIN, cls)
         return manifest
 
     @classmethod

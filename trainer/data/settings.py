@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from trainer.errors import SettingError, check
 from trainer.places import Place, source_places
@@ -12,6 +12,8 @@ from trainer.settings import check_ranges, setting
 CACHES = ("auto", "memory", "disk", "stream")
 SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
+SHARD_GIGABYTES = 20.0
+"""Bytes at the source of the images of a shard, of a dataset that is prepared in shards."""
 MAX_INPUT_PX = 4096
 """Longest side of the network's input."""
 CUSTOM = "custom"
@@ -113,8 +115,8 @@ class FetchConfig:
     source: str = setting(
         "",
         "Location of the dataset: a folder or an archive, here or on gs://, or an archive at an https:// address "
-        "or on Google Drive (drive:ID), several with spaces between them. `sample` generates the sample dataset. "
-        "Empty to download it from its public source.",
+        "or on Google Drive (drive:ID), several with spaces between them. A prepared dataset is taken as "
+        "it is. `sample` generates the sample dataset. Empty to download it from its public source.",
     )
     image_size: str = setting("", "Input size of the network, height x width in pixels. Empty for the dataset's.")
     allow_partial_data: bool = setting(
@@ -242,6 +244,11 @@ class FetchConfig:
     def places(self) -> list[Place]:
         """Where the source is: a word for SAMPLE, none for the public source, several for several addresses."""
         return source_places(self.source, (SAMPLE,))
+
+    @property
+    def shown(self) -> Self:
+        """The settings for records: addresses have no queries, which may be keys."""
+        return dataclasses.replace(self, source=" ".join(place.shown for place in self.places))
 
     @property
     def accepts_partial(self) -> bool:

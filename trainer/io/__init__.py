@@ -5,6 +5,7 @@ from trainer.doors import opened
 __all__ = [
     "MOST_MEGAPIXELS",  # the largest image that is read by default
     "MOUNT",  # where Vertex AI mounts Cloud Storage
+    "UNFINISHED",  # the file that marks a folder to which files are being copied
     "StrPath",  # a path as the standard library takes it
     "check_output_path",  # refuses a path that cannot be written
     "checked_json",  # a parsed value as a type, or a mistake

@@ -1,6 +1,7 @@
 from .files import (
     MOST_MEGAPIXELS as MOST_MEGAPIXELS,
     MOUNT as MOUNT,
+    UNFINISHED as UNFINISHED,
     StrPath as StrPath,
     check_output_path as check_output_path,
     checked_json as checked_json,

@@ -13,6 +13,7 @@ __all__ = [
     "call_untrusted",  # runs a decoder in the worker of untrusted input
     "code_version",  # the version and commit of the code
     "end_untrusted",  # ends that worker
+    "end_with_parent",  # ends this process with its parent
     "has_own_users",  # whether root here is nobody outside
     "is_for_tpu",  # whether this image is for TPUs
     "load_openvino",  # imports OpenVINO, late

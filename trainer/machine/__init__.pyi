@@ -20,4 +20,9 @@ from .runtime import (
     openvino_core as openvino_core,
     raise_locked_memory as raise_locked_memory,
 )
-from .untrusted import Limits as Limits, call_untrusted as call_untrusted, end_untrusted as end_untrusted
+from .untrusted import (
+    Limits as Limits,
+    call_untrusted as call_untrusted,
+    end_untrusted as end_untrusted,
+    end_with_parent as end_with_parent,
+)

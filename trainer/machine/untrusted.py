@@ -203,7 +203,7 @@ def serve_calls(connection: int) -> None:
         connection: file descriptor.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the other process, which ends this one
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     with Connection(connection) as calls, contextlib.suppress(EOFError, ConnectionError):
         while True:
             answer = _answer(calls.recv())
@@ -256,7 +256,7 @@ def _gigabytes(n_bytes: int) -> str:
     return f"{n_bytes / GIGABYTE:.3g} GB"
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process within a second of its parent, also in the middle of a call."""
     parent = os.getppid()
     while os.getppid() == parent:

@@ -274,7 +274,7 @@ def test_a_key_in_an_address_is_in_no_plan(tree, whole, internet, tmp_path):
     internet.serve("data.example.org/set.zip?key=secret", zipped(files(tree)))
     source, folder = "https://data.example.org/set.zip?key=secret", tmp_path / "set"
     prepared = PreparedData(folder)
-    assert prepared.decide(points(source)) == 1
+    assert len(prepared.decide(points(source))) == 1
     assert not [name for name, content in files(folder).items() if b"secret" in content]
     with refused(UserError, "data.example.org"):
         prepared.prepare_shard(0)
@@ -348,9 +348,11 @@ def test_the_same_plan_may_be_made_twice_and_another_is_refused(tree, tmp_path):
     assert files(folder) == before
     with refused(ConflictError, folder):
         stages.decide(points(tree, max_examples=3), folder)
-    (folder / "notes.txt").touch()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").touch()
     with refused(PlaceError, "notes.txt"):
-        stages.decide(points(tree), folder)
+        stages.decide(points(tree), other)
 
 
 # === What is refused ===
