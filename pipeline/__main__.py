@@ -12,7 +12,7 @@ with installed():
     from trainer.settings import add_command, parser_of_program
 
 COMMANDS = (
-    *("run", "predict", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),
+    *("run", "predict", "prepare", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),
     *("plan", "benchmark", "sweep", "registry"),
 )
 WITH_ASSIGNMENTS = ("run", "doctor", "submit", "compile")

@@ -8,6 +8,7 @@ __all__ = [
     "PIPELINE_NAME",  # the name of our pipeline
     "Environment",  # where and how pipelines run
     "Prediction",  # what a batch prediction predicts, and on which machines
+    "Preparation",  # which dataset is prepared in shards, and on which machines
     "Template",  # a compiled pipeline in a file or a repository
     "check_region",  # refuses a region that has another syntax
     "compare_accelerators",  # for each accelerator its plan, or why it does not fit
@@ -20,5 +21,6 @@ __all__ = [
     "write_components",  # writes the compiled tasks
     "write_pipeline",  # writes the compiled pipeline
     "write_prediction",  # writes the compiled pipeline of a batch prediction
+    "write_preparation",  # writes the compiled pipeline that prepares a dataset
 ]
 __getattr__ = opened(__name__, __file__)

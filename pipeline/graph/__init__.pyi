@@ -10,6 +10,7 @@ from .compiled import (
     write_components as write_components,
     write_pipeline as write_pipeline,
     write_prediction as write_prediction,
+    write_preparation as write_preparation,
 )
 from .environment import (
     COMMON_IMAGES as COMMON_IMAGES,
@@ -21,3 +22,4 @@ from .environment import (
     load_environments as load_environments,
 )
 from .prediction import Prediction as Prediction
+from .preparation import Preparation as Preparation

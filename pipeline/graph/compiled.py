@@ -13,6 +13,7 @@ from lifecycle.runs import Place, Values
 from lifecycle.vertex import brief_error, reported_errors
 from pipeline.graph.environment import Environment
 from pipeline.graph.prediction import Prediction
+from pipeline.graph.preparation import Preparation
 from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice
 from trainer.io import read_yaml, replacing
 from trainer.settings import as_type
@@ -37,10 +38,7 @@ WRITE_VERSION = "Write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAM
 
 def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
     """Compile the pipeline for `environment` and write it to `output`."""
-    from kfp import compiler
-
-    with replacing(output) as partial:
-        compiler.Compiler().compile(pipeline_for(environment), str(partial))
+    _write(pipeline_for(environment), output)
 
 
 def pipeline_for(environment: Environment) -> Any:
@@ -52,12 +50,23 @@ def pipeline_for(environment: Environment) -> Any:
 
 def write_prediction(environment: Environment, asked: Prediction, output: pathlib.Path) -> None:
     """Compile the pipeline of a batch prediction for `environment` and write it to `output`."""
-    from kfp import compiler
-
     from pipeline.graph.prediction_dag import build_prediction
 
+    _write(build_prediction(environment, asked), output)
+
+
+def write_preparation(environment: Environment, asked: Preparation, output: pathlib.Path) -> None:
+    """Compile the pipeline that prepares a dataset in shards for `environment` and write it to `output`."""
+    from pipeline.graph.preparation_dag import build_preparation
+
+    _write(build_preparation(environment, asked), output)
+
+
+def _write(pipeline: Any, output: pathlib.Path) -> None:
+    from kfp import compiler
+
     with replacing(output) as partial:
-        compiler.Compiler().compile(build_prediction(environment, asked), str(partial))
+        compiler.Compiler().compile(pipeline, str(partial))
 
 
 def write_components(environment: Environment, folder: pathlib.Path) -> list[pathlib.Path]:
