@@ -18,19 +18,22 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lifecycle.machines import BatchMachines
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.commands.shard_tasks import check_place, start_tasks
 from pipeline.graph import Environment, Preparation, load_environment, write_preparation
-from trainer.batch import measure_source
-from trainer.data import FetchConfig, Manifest, PreparedData
+from trainer.data import FetchConfig
 from trainer.datasets import Dataset
 from trainer.errors import FailedError, PlaceError, SettingError, check
 from trainer.io import check_output_path
 from trainer.places import Stored, stored_at
 from trainer.settings import Parser, add_settings, settings_of
 from trainer.texts import visible
+
+if TYPE_CHECKING:
+    from trainer.data import Manifest
 
 HELP = "prepare a dataset of any number of images"
 
@@ -52,7 +55,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--shard-gigabytes",
         type=float,
-        default=PreparedData.SHARD_GIGABYTES,
+        default=FetchConfig.SHARD_GIGABYTES,
         help="bytes at the source of the images of a shard (default: %(default)g)",
     )
     names = {field.name for field in dataclasses.fields(FetchConfig)} - {"dataset", "source"}
@@ -84,8 +87,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     return 0
 
 
-def _prepare(asked: Preparation) -> Manifest:
+def _prepare(asked: Preparation) -> "Manifest":
     """Prepare what is left of a dataset here, each shard by a process of its own."""
+    from trainer.data import PreparedData
+
     config = asked.config
     check(
         stored_at(asked.output).is_local,
@@ -112,6 +117,8 @@ def _prepare(asked: Preparation) -> Manifest:
 
 def _print_sizes(asked: Preparation) -> None:
     """Say how large a source is, and what would prepare it."""
+    from trainer.batch import measure_source
+
     config, machines = asked.config, asked.machines
     check(
         all(isinstance(place, Stored) for place in config.places) and bool(config.places),

@@ -8,7 +8,8 @@ shard                               on Kubeflow. On Vertex AI a CustomTrainingJo
 end                                 makes one result of all shards
 
 The plan has an output for each target: `tasks`, their numbers, for Kubeflow, and `worker_pools`, the pools of the
-job of each task, for Vertex AI. Of very many shards, a task does several. One that is retried goes on where it was.
+job of each task, for Vertex AI. Of very many shards, a task does several. One that is retried goes on where it
+was.
 """
 
 from collections.abc import Callable

@@ -3,11 +3,11 @@
 import functools
 import pathlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from trainer.data import prepared_data
 from trainer.data.prepared_data import IMAGES, MANIFEST, TEST_SUFFIX, ListedImage, Manifest, Statistics
-from trainer.data.settings import SHARD_GIGABYTES, FetchConfig
+from trainer.data.settings import FetchConfig
 from trainer.io import StrPath
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ class PreparedData:
     Args:
         folder: the folder. It may be empty, or not exist.
     """
-
-    SHARD_GIGABYTES: ClassVar = SHARD_GIGABYTES
-    """Default of `decide`."""
 
     def __init__(self, folder: StrPath) -> None:
         self.folder = pathlib.Path(folder)
@@ -82,7 +79,7 @@ class PreparedData:
         config: FetchConfig,
         cache_dir: str | None = None,
         test_of: str = "",
-        shard_gigabytes: float = SHARD_GIGABYTES,
+        shard_gigabytes: float = FetchConfig.SHARD_GIGABYTES,
     ) -> list[int]:
         """Begin to prepare a dataset in several processes, in shards of about so many bytes at the source.
 

@@ -12,8 +12,6 @@ from trainer.settings import check_ranges, setting
 CACHES = ("auto", "memory", "disk", "stream")
 SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
-SHARD_GIGABYTES = 20.0
-"""Bytes at the source of the images of a shard, of a dataset that is prepared in shards."""
 MAX_INPUT_PX = 4096
 """Longest side of the network's input."""
 CUSTOM = "custom"
@@ -106,6 +104,8 @@ class FetchConfig:
     TITLE: ClassVar[str] = "dataset"
     READING: ClassVar[str] = "reading.toml"
     """Name of the file, in the uppermost folder of recordings, that says what tables mean."""
+    SHARD_GIGABYTES: ClassVar[float] = 20.0
+    """Bytes at the source of the images of a shard, if nothing else is asked for (`trainer.data.stages`)."""
     OF_RECORDINGS: ClassVar = (
         *("columns", "coordinates", "screen_size", "image_on_screen"),
         *("blur_px", "pixels_per_degree", "max_lost_share", "split"),

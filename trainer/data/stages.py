@@ -22,7 +22,7 @@ from trainer.data.decide import asked_image_size, decide_images
 from trainer.data.plan import PLAN, STAGES, Objects, Plan, ShardImages, part_folder
 from trainer.data.prepared_data import MANIFEST, SHARD_BYTES as FILE_BYTES, TEST, Manifest
 from trainer.data.prepared_source import PreparedSource
-from trainer.data.settings import SHARD_GIGABYTES, FetchConfig
+from trainer.data.settings import FetchConfig
 from trainer.data.sources import source_of
 from trainer.errors import PlaceError, SettingError, check, reported
 from trainer.io import StrPath, remove_path, replacing, temporary_folder_beside
@@ -38,7 +38,7 @@ def decide(
     folder: StrPath,
     cache_dir: str | None = None,
     test_of: str = "",
-    most_bytes: int = round(SHARD_GIGABYTES * 10**9),
+    most_bytes: int = round(FetchConfig.SHARD_GIGABYTES * 10**9),
     most_files: int = SHARD_FILES,
 ) -> int:
     """Write the plan of a dataset, and return its number of shards, at least 1.
