@@ -12,7 +12,7 @@ from trainer.settings import check_ranges, setting
 from trainer.texts import format_duration
 from trainer.training import ACCELERATORS, Accelerator, Estimate
 
-OTHER_SECONDS_PER_MB = 0.15
+OTHER_SECONDS_PER_MB = 0.12
 """Seconds of one vCPU to decode, restore, measure and write an image, for each megabyte of its file.
 
 Measured with JPEGs of 1 to 12 megapixels and maps as PNG (research/log.md, "Ten million maps").
