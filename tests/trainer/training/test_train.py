@@ -19,7 +19,7 @@ from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.refusals import refused
 from tests.weight_files import by_layer, narrow_weights, write_legacy
-from trainer.data import batches, tfrecords
+from trainer.data import batches, prepared_data
 from trainer.data.prepared_data import Manifest
 from trainer.errors import ConflictError, ContentError, FailedError, MismatchError, PlaceError, SettingError
 from trainer.machine import runtime
@@ -243,7 +243,7 @@ def test_training_that_is_told_to_stop_within_an_epoch_resumes_to_the_same_bits(
 def test_training_that_reads_its_shards_in_each_epoch_gives_the_bits_of_one_in_memory_also_after_a_stop(
     quick, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(tfrecords, "MIN_EXAMPLES", 1)
+    monkeypatch.setattr(prepared_data, "MIN_EXAMPLES", 1)
     dataset = write_prepared(tmp_path / "prepared", n_train=10)
     monkeypatch.setattr(batches, "BLOCK_BYTES", 3 * 4 * 32 * 40)  # three images are shuffled together
     synchronize, taken = loop.Loop._synchronize, []
