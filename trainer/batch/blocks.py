@@ -15,12 +15,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from trainer.batch.job import Job, opened, read_shard, write_table
+from trainer.batch.job import Job, digest_of, opened, read_shard, write_table
 from trainer.batch.work import ONE_MORE, block_name
-from trainer.errors import PlaceError, UserError
+from trainer.errors import ConflictError, PlaceError, UserError, check
 from trainer.io import local_path, temporary_folder, temporary_folder_beside
 from trainer.machine import end_with_parent
 from trainer.models import choose_model
+from trainer.network import ModelFolder
 from trainer.places import BucketPlace, Connection, Stored
 from trainer.prediction import ImageResult, Input, Predictor, predict_images
 
@@ -38,8 +39,19 @@ class Blocks:
         self._output, self._shard = opened(output), shard
         self._job = Job.load(self._output)
         self._images = read_shard(self._output, shard)
-        self._predictor = Predictor(choose_model(self._job.model).folder, self._job.precision, cpus)
+        self._predictor = Predictor(self._model(), self._job.precision, cpus)
         self._connection = Connection()
+
+    def _model(self) -> pathlib.Path:
+        """The folder of the job's model. Raises `ConflictError` if its name means another one now."""
+        folder, name = choose_model(self._job.model).folder, self._job.model
+        check(
+            digest_of(ModelFolder(folder)) == self._job.model_digest,
+            f"{name} is no longer the model with which {self._output} was begun. Name its version, or give "
+            "another folder for the results",
+            ConflictError,
+        )
+        return folder
 
     def predict(self, block: int, tell: Callable[[], None]) -> dict[str, Any]:
         """Write the maps and the rows of a block. Returns the fields of a `BlockResult`.

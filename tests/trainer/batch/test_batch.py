@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import shutil
 import signal
 import time
 import zipfile
@@ -122,6 +123,19 @@ def test_another_job_in_the_same_folder_is_refused(photos, tmp_path, narrow_mode
         plan_job(str(source), output, str(narrow_model), PredictConfig(format="png16"))
     with refused(ConflictError, "source"):
         plan_job(str(source / "a"), output, str(narrow_model), PNG)
+
+
+def test_a_model_that_was_replaced_is_refused(photos, tmp_path, narrow_model):
+    """An alias may move while a job runs: half of its maps would be another model's."""
+    source, _ = photos
+    model, output = tmp_path / "model", str(tmp_path / "out")
+    shutil.copytree(narrow_model, model)
+    plan_job(str(source), output, str(model), PNG)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "dataset": "osie"}))
+    with refused(FailedError, str(model)):
+        predict_shard(output, 0)
+    assert not (tmp_path / "out/png").exists()
 
 
 def test_a_bucket_gives_what_a_folder_gives(photos, tmp_path, narrow_model, bucket):
