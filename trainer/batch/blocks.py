@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.batch.job import Job, digest_of, opened, read_shard, write_table
 from trainer.batch.work import ONE_MORE, block_name
-from trainer.errors import ConflictError, PlaceError, UserError, check
+from trainer.errors import ConflictError, ContentError, PlaceError, UserError, check
 from trainer.io import local_path, temporary_folder, temporary_folder_beside
 from trainer.machine import end_with_parent
 from trainer.models import choose_model
@@ -61,7 +61,7 @@ class Blocks:
         begin = time.perf_counter()
         n = self._job.block_images
         listed = self._images[block * n : (block + 1) * n]
-        inputs = [Input.at(address, key, self._connection) for key, address in listed]
+        inputs = [self._input(*image) for image in listed]
         config, regions = self._job.config, self._job.parsed_regions
         with self._scratch() as folder, ThreadPoolExecutor(UPLOADS) as senders:
             paths = [
@@ -70,17 +70,27 @@ class Blocks:
             ]
             predicted = predict_images(self._predictor, inputs, paths, config, regions, with_heat=True)
             sent: list[Future[ImageResult]] = []
-            for (key, _), result in zip(listed, predicted, strict=True):
+            for (key, *_), result in zip(listed, predicted, strict=True):
                 sent.append(senders.submit(self._publish, key, result))
                 tell()
             results = [each.result() for each in sent]
         if config.formats and not isinstance(self._output, BucketPlace):
             os.sync()  # the maps, before the rows say that they are there
-        rows = [_row(key, result) for (key, _), result in zip(listed, results, strict=True)]
+        rows = [_row(key, result) for (key, *_), result in zip(listed, results, strict=True)]
         write_table(self._output, block_name(self._shard, block), _table(rows))
-        unread = {key: result.error for (key, _), result in zip(listed, results, strict=True) if result.error}
+        unread = {key: result.error for (key, *_), result in zip(listed, results, strict=True) if result.error}
         seconds = round(time.perf_counter() - begin, 2)
         return {"block": block, "unread": unread, "seconds": seconds, "runtime": self._predictor.runtime}
+
+    def _input(self, key: str, address: str, problem: str) -> Input:
+        """An image of the shard. One with a problem raises it when it is read."""
+        if not problem:
+            return Input.at(address, key, self._connection)
+
+        def read(most_bytes: int) -> bytes:
+            raise ContentError(problem)
+
+        return Input(address, key, read)
 
     @contextmanager
     def _scratch(self) -> Iterator[pathlib.Path]:

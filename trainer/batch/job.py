@@ -210,12 +210,12 @@ def write_shard(output: Stored, shard: int, images: Iterable[Listed]) -> None:
     import polars
 
     rows = list(images)
-    columns = {"key": [each.key for each in rows], "address": [each.address for each in rows]}
+    columns = {name: [getattr(each, name) for each in rows] for name in ("key", "address", "problem")}
     write_table(output, f"{SHARDS}/{shard_name(shard)}.parquet", polars.DataFrame(columns))
 
 
-def read_shard(output: Stored, shard: int) -> list[tuple[str, str]]:
-    """The keys and addresses of a shard's images."""
+def read_shard(output: Stored, shard: int) -> list[tuple[str, str, str]]:
+    """The key, the address and the problem of a shard's images, as in `Listed`."""
     return read_table(output, f"{SHARDS}/{shard_name(shard)}.parquet").rows()
 
 

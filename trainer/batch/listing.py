@@ -13,7 +13,7 @@ from trainer.batch.settings import Sizes
 from trainer.errors import AmbiguousError, ContentError, NotFoundError, check
 from trainer.io import local_path
 from trainer.pictures import SUFFIXES
-from trainer.places import BucketPlace, is_junk, stored_at
+from trainer.places import BucketPlace, Stored, is_junk, stored_at
 from trainer.texts import printable
 
 LIST = ".txt"
@@ -31,6 +31,8 @@ class Listed(NamedTuple):
     address: str
     """Path or address, such as `gs://bucket/photos/a/x.jpg`."""
     size_bytes: int
+    problem: str = ""
+    """Why it cannot be predicted, if its name says so. Key and address are shown with escapes then."""
 
 
 def list_images(source: str) -> Iterator[Listed]:
@@ -60,13 +62,22 @@ def list_images(source: str) -> Iterator[Listed]:
     empty = True
     for image in found:
         empty = False
-        yield image
+        yield _checked(image, place)
     endings = ", ".join(SUFFIXES)
     check(
         not empty,
         f"{printable(source)} has no images. In a folder, their names must end in {endings}",
         NotFoundError,
     )
+
+
+def _checked(image: Listed, source: Stored) -> Listed:
+    """The image, with its problem if no result can be named after its key, such as one that is not UTF-8."""
+    try:
+        source.check_below(image.key)
+    except ContentError as error:
+        return Listed(printable(image.key), printable(image.address), image.size_bytes, str(error))
+    return image
 
 
 def measure_source(source: str) -> Sizes:

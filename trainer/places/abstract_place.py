@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO, Self
 
 from trainer.io import folder_for_now
-from trainer.places.file_names import SourceObject
+from trainer.places.file_names import SourceObject, check_path
 
 PROBE = ".writable"
 """Begin of the name of the file by which `Stored.check_writable` tries a folder."""
@@ -111,6 +111,10 @@ class Stored(Place, abc.ABC):
     def path(self, name: str) -> str:
         """The full path or address of a file in this folder. Example: `gs://b/x/a.json` for `a.json` in `gs://b/x/`."""
         return f"{self.text.rstrip('/')}/{name}"
+
+    def check_below(self, name: str) -> None:
+        """Raise `ContentError` for a name by which no file below this folder can be written, such as `../a`."""
+        check_path(name, self.shown)
 
     # === As a source of data ===
 

@@ -1,6 +1,7 @@
 """Batch predictions give the maps of `predict`, each image once, whatever stops them."""
 
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -99,6 +100,28 @@ def test_unread_images_are_in_a_table_with_the_reason(photos, tmp_path, narrow_m
     unread = pl.read_csv(tmp_path / "out/unread.csv")
     assert sorted(unread["key"]) == list(bad)
     assert all("png" in reason for reason in unread["reason"])
+
+
+def test_names_that_no_result_can_have_are_unread(photos, tmp_path, narrow_model):
+    source, keys = photos
+    picture = (source / keys[0]).read_bytes()
+    (pathlib.Path(os.fsdecode(os.fsencode(source) + b"/a/latin\xff.png"))).write_bytes(picture)
+    (source / "a/two\nlines.png").write_bytes(picture)
+    (source / "a/000.png.png").mkdir()
+    (source / "a/000.png.png/x.png").write_bytes(picture)
+    (source / "loop").symlink_to(source)
+    (source / "gone.png").symlink_to(tmp_path / "nothing")
+    os.mkfifo(source / "pipe.png")
+    done = predict_all(source, tmp_path / "out", narrow_model)
+    assert done.images == COUNT + 5
+    table = pl.read_parquet(tmp_path / "out/table/*.parquet")
+    unread = table.filter(pl.col("error").is_not_null())["key"].to_list()
+    # The map of a/000.png is a/000.png.png, which is a folder for that of the other.
+    assert len(set(unread) - {"a/000.png", "a/000.png.png/x.png"}) == 4
+    assert {"gone.png", "pipe.png"} < set(unread)
+    assert done.unread == len(unread) == 5
+    maps = [path for path in (tmp_path / "out/png").rglob("*") if path.is_file()]
+    assert len(maps) == done.images - done.unread
 
 
 def test_too_many_unread_images_stop_a_shard_which_goes_on_when_more_may_be(photos, tmp_path, narrow_model):
@@ -274,4 +297,4 @@ def test_the_list_of_a_shard_is_written_once(photos, tmp_path, narrow_model):
     plan_job(str(source), str(tmp_path / "out"), str(narrow_model), PNG)
     (source / "a/new.png").write_bytes((source / keys[0]).read_bytes())
     plan_job(str(source), str(tmp_path / "out"), str(narrow_model), PNG)
-    assert [key for key, _ in read_shard(stored_at(str(tmp_path / "out")), 0)] == keys
+    assert [key for key, *_ in read_shard(stored_at(str(tmp_path / "out")), 0)] == keys
