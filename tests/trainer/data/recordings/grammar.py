@@ -49,6 +49,8 @@ SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen")
 N_PROCESSES = 2
 UNKNOWN = None
 """The observer of fixations where no file tells people apart."""
+LARGEST = (10**6, 10**6)
+"""(h, w) in which all fixations of a picture lie, since they were placed by its own size."""
 
 
 @dataclasses.dataclass
@@ -763,7 +765,7 @@ def _read_settled(
 def _read(folder: pathlib.Path, **settings: str) -> dict:
     """Path of a picture -> its fixations (x, y, observer) as they are found, before pictures are prepared."""
     items = understand(folder, split="shuffle", **settings)[0]
-    gazes = {item.stimulus.path: item.fixations.read((0, 0)) for each in items.values() for item in each}
+    gazes = {item.stimulus.path: item.fixations.read(LARGEST) for each in items.values() for item in each}
     return {path: _with_observers(gaze.points, gaze.observers) for path, gaze in gazes.items()}
 
 
