@@ -105,7 +105,7 @@ def devices(kind, name=""):
     )
 
 
-@pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "cpu"])
+@pytest.mark.parametrize("name", [name for name, row in ACCELERATORS.items() if row.image != "cpu"])
 def test_automatic_precision_is_the_tables(name):
     row = Accelerator.named(name)
     assert step.resolve_precision("auto", devices(row.image, name)) == row.chip.precision
