@@ -10,9 +10,8 @@ import pathlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from trainer.batch.job import Job, digest_of, opened, read_shard, write_table
@@ -63,7 +62,10 @@ class Blocks:
         listed = self._images[block * n : (block + 1) * n]
         inputs = [self._input(*image) for image in listed]
         config, regions = self._job.config, self._job.parsed_regions
-        with self._scratch() as folder, ThreadPoolExecutor(UPLOADS) as senders:
+        # On the disk of the results, if they are of this machine.
+        beside = self._output.path("x")
+        scratch = temporary_folder_beside(beside) if self._output.is_local else temporary_folder()
+        with scratch as folder, ThreadPoolExecutor(UPLOADS) as senders:
             paths = [
                 {name: folder / f"{index}{ending}" for name, ending in config.endings.items()}
                 for index in range(len(inputs))
@@ -91,13 +93,6 @@ class Blocks:
             raise ContentError(problem)
 
         return Input(address, key, read)
-
-    @contextmanager
-    def _scratch(self) -> Iterator[pathlib.Path]:
-        """A folder for the maps of a block, on the disk of the results if they are of this machine."""
-        is_local = self._output.is_local
-        with temporary_folder_beside(self._output.path("x")) if is_local else temporary_folder() as folder:
-            yield folder
 
     def _publish(self, key: str, result: ImageResult) -> ImageResult:
         """Bring the maps of an image to their place: `png/a/x.jpg.png` for the key `a/x.jpg`.

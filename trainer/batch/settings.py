@@ -27,7 +27,6 @@ class BatchConfig:
     max_bad_share: float = setting(
         0.01, "Share of a shard's images that may be unreadable. More stop it. Ten always may.", ge=0, le=1
     )
-
     precision: str = setting(
         "",
         "float32 or bfloat16. Empty for what each machine multiplies fastest. Then the last digits of maps may "

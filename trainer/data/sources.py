@@ -59,10 +59,10 @@ class Source(abc.ABC):
             when_read: as in `open_source`, for whoever reads some of the files alone.
         """
 
-    @abc.abstractmethod
+    @contextmanager
     def open_part(
         self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
-    ) -> AbstractContextManager[list[Member]]:
+    ) -> Iterator[list[Member]]:
         """The members of some objects of the source, while it is open, if it is as it was before.
 
         Of a folder, here or on Cloud Storage, only these objects are fetched and read. Each that is an archive is
@@ -79,6 +79,9 @@ class Source(abc.ABC):
             ConflictError: the source has changed.
             UserError: it cannot be fetched.
         """
+        with self.open(scratch, cache_dir) as source:
+            _check_same(source, fingerprint)
+            yield source.members
 
 
 def source_of(dataset: str, places: Sequence[Place], private_sources: bool = False) -> Source:
@@ -118,14 +121,6 @@ class _Sample(Source):
         self, scratch: pathlib.Path, cache_dir: str | None, when_read: bool = False
     ) -> Iterator[OpenedSource]:
         yield OpenedSource("sample", sample.members(self.dataset), [], self.fingerprint())
-
-    @contextmanager
-    def open_part(
-        self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
-    ) -> Iterator[list[Member]]:
-        with self.open(scratch, cache_dir) as source:
-            _check_same(source, fingerprint)
-            yield source.members
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,14 +185,6 @@ class _Published(Source):
                 if each.offer.name == error.archive:
                     each.forget()
             raise
-
-    @contextmanager
-    def open_part(
-        self, objects: Sequence[SourceObject], fingerprint: str, scratch: pathlib.Path, cache_dir: str | None
-    ) -> Iterator[list[Member]]:
-        with self.open(scratch, cache_dir) as source:
-            _check_same(source, fingerprint)
-            yield source.members
 
 
 def _check_same(source: OpenedSource, fingerprint: str) -> None:

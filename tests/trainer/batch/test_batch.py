@@ -21,7 +21,8 @@ from tests.refusals import refused
 from trainer.batch import BatchConfig, collect_job, job, measure_source, plan_job, predict_shard
 from trainer.batch.job import read_shard
 from trainer.batch.listing import list_images
-from trainer.batch.shards import cut, pieces
+from trainer.batch.shards import pieces
+from trainer.data.plan import cut
 from trainer.errors import AmbiguousError, ConflictError, ContentError, FailedError, NotFoundError
 from trainer.machine import multiplies_bfloat16
 from trainer.places import stored_at
