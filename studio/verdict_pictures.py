@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from studio.designs import Design
 from studio.difference import FONT, INK, PAPER, Pixels, shortened
 from studio.verdicts import FAILED, PASSED, SHARE, CheckResult, MeasuredDesign, Verdict, region_share_text
-from trainer.api import tint
+from trainer.api import blend
 from trainer.tools import printable, replacing
 
 PASSED_COLOR, FAILED_COLOR, PLAIN_COLOR = (122, 220, 250), (255, 138, 76), PAPER
@@ -62,7 +62,7 @@ def draw_design(measured: MeasuredDesign, verdicts: Sequence[Verdict] = ()) -> P
     Returns:
         (h, w, 3) RGB, of the design's size.
     """
-    picture = Image.fromarray(tint(measured.design.resized, measured.map))
+    picture = Image.fromarray(blend(measured.design.resized, measured.map))
     pen = ImageDraw.Draw(picture)
     font_px = int(np.clip(min(picture.size) / 55, 11, MOST_FONT_PX))
     font = ImageFont.truetype(FONT, font_px)

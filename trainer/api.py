@@ -54,7 +54,6 @@ from trainer.prediction import (
     parse_regions,
     read_regions,
     screens_of,
-    tint,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ __all__ = [
     "read_regions",
     "score",
     "screens_of",
-    "tint",
 ]
 
 Image = str | os.PathLike[str] | npt.NDArray[np.uint8]

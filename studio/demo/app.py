@@ -43,7 +43,6 @@ from trainer.api import (
     blend,
     draw_grey,
     read_picture,
-    tint,
 )
 from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules
 
@@ -236,27 +235,18 @@ class _App:
         return await self._respond(request, lambda image, full: _png(draw_grey(full)))
 
     async def overlay_png(self, request: Request) -> Response:
-        """Return a PNG of the map over the image. The query has the opacity, 0..1, and the view, heat or focus.
+        """Return a PNG of the map over the image, as `predict` draws it. The query has the opacity, 0..1.
 
-        Example: `/overlay.png?view=focus&opacity=0.6`.
-
-        The view focus is over a grey, darkened image, which gets its colours back towards the opacity 0.
+        Example: `/overlay.png?opacity=0.6`.
         """
-        view = _one_of(request, "view", ("heat", "focus"), "heat")
         try:
-            opacity = float(request.query_params.get("opacity", "1"))
+            opacity = float(request.query_params.get("opacity", PredictConfig.opacity))
         except ValueError:
             opacity = -1
         if not 0 <= opacity <= 1:
             raise HTTPException(400, "opacity must be a number from 0 to 1")
 
-        def respond(image: Pixels, full: SaliencyMap) -> Response:
-            dimming = min(1.0, opacity / PredictConfig.opacity)
-            is_heat = view == "heat"
-            drawn = tint(image, full, opacity) if is_heat else blend(image, full, opacity, dimming)
-            return _png(Image.fromarray(drawn))
-
-        return await self._respond(request, respond)
+        return await self._respond(request, lambda image, full: _png(Image.fromarray(blend(image, full, opacity))))
 
     async def _respond(self, request: Request, respond: Respond) -> Response:
         """Predict the posted image, and respond. Raises `HTTPException` with a status and a reason."""

@@ -177,7 +177,9 @@ def test_dropped_image_gets_its_map(opened, predictor):
         " return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
         ".filter((_, index) => index % 4 === 3); }"
     )
-    assert np.abs(np.reshape(alpha, (90, 130)) - 255 * predictor.predict(pixels)).max() <= 1
+    levels = np.rint(255 * predictor.predict(pixels)).astype(int)
+    steepest = 255 * np.diff(heat.STRENGTHS).max() + 1  # a level may be rounded the other way
+    assert np.abs(np.reshape(alpha, (90, 130)) - 255 * heat.STRENGTHS[levels]).max() <= steepest
     page.locator("#status", has_text="Its peak is").wait_for(state="attached")
 
 
@@ -240,12 +242,11 @@ def test_page_at_an_address_gets_its_map(opened):
 # === Looking ===
 
 
-@pytest.mark.parametrize(("view", "opacity"), [("heat", 88), ("focus", 0)])
-def test_view_is_what_its_download_shows_and_fades_to_the_image(opened, view, opacity):
+@pytest.mark.parametrize("opacity", [75, 40, 0])
+def test_view_is_what_its_download_shows_and_fades_to_the_image(opened, opacity):
     page = opened().page
     pixels = picture(60, 80)
     load(page, file("one.name.png", pixels))
-    page.locator(f"input[value={view}]").check(force=True)
     page.locator("#opacity").fill(str(opacity))
     page.wait_for_timeout(400)  # the map fades in
     # One pixel of the image is one of the screen.
@@ -397,7 +398,7 @@ def test_everything_can_be_done_with_keys_alone(opened):
     assert page.evaluate("document.activeElement.id") == "add"
     page.locator("input[name=view]:checked").focus()
     press("ArrowRight")
-    assert page.locator("#work").get_attribute("data-view") == "focus"
+    assert page.locator("#work").get_attribute("data-view") == "map"
     assert tab_to("#compare")
     press("Space")
     assert page.locator(SECOND).is_visible()
@@ -508,7 +509,7 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
     part = np.clip((b / b.mean() - a / a.mean()) / heat.CHANGE.limit, -1, 1)
     strong = np.abs(part) > 0.1
     assert strong.any()
-    assert np.abs(colors[..., :3] - heat.CHANGE(part / 2 + 0.5))[strong].max() <= 6  # a canvas multiplies
+    assert np.abs(colors[..., :3] - heat.CHANGE(part / 2 + 0.5))[strong].max() <= 8  # a canvas multiplies
     assert np.abs(colors[..., 3] - 255 * heat.OPACITY * np.abs(part)).max() <= 2
 
 

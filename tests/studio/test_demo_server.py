@@ -20,7 +20,7 @@ from studio.demo.app import is_loopback
 from tests import site
 from tests.studio.demo import Held, encoded, picture, serving, write_model, written
 from trainer.pictures import read_picture
-from trainer.prediction.heat import blend, draw_grey, tint
+from trainer.prediction.heat import blend, draw_grey
 from trainer.prediction.regions import Region, measure_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -103,9 +103,7 @@ def test_downloads_are_what_predict_writes(client, predictor):
     np.testing.assert_array_equal(levels, np.asarray(draw_grey(expected)))
     overlay = client.post("/overlay.png?opacity=0.35", content=encoded(pixels), headers=BYTES)
     drawn = np.asarray(Image.open(io.BytesIO(overlay.content)))
-    np.testing.assert_array_equal(drawn, tint(pixels, expected, opacity=0.35))
-    focus = client.post("/overlay.png?view=focus&opacity=0.88", content=encoded(pixels), headers=BYTES)
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(focus.content))), blend(pixels, expected))
+    np.testing.assert_array_equal(drawn, blend(pixels, expected, opacity=0.35))
 
 
 # === Refusals ===
@@ -117,7 +115,6 @@ def test_downloads_are_what_predict_writes(client, predictor):
         ("/map", b"words, not an image", 422, "is not a JPEG, PNG"),
         ("/map", b"", 422, "the file is empty"),
         ("/overlay.png?opacity=2", encoded(picture(9, 9)), 400, "opacity"),
-        ("/overlay.png?view=nice", encoded(picture(9, 9)), 400, "view must be one of heat, focus"),
         ("/map?screen=tv", encoded(picture(9, 9)), 400, "screen must be one of whole, desktop, phone"),
         ("/map", encoded(picture(210, 210)), 422, "megapixels. At most 0.04 are allowed"),
         ("/map", bytes(380_000), 413, "more than 0.3 MB"),

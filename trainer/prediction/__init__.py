@@ -27,6 +27,5 @@ __all__ = [
     "predict_images",  # the results of many images, one after another
     "read_regions",  # regions of a file
     "screens_of",  # the screens of a map
-    "tint",  # a map in heat colours over its image
 ]
 __getattr__ = opened(__name__, __file__)

@@ -5,7 +5,6 @@ from .heat import (
     blend as blend,
     blend_change as blend_change,
     draw_grey as draw_grey,
-    tint as tint,
 )
 from .inputs import Input as Input, find_inputs as find_inputs
 from .predict import ImageResult as ImageResult, Maps as Maps, predict_images as predict_images

@@ -58,10 +58,12 @@ CHANGE = ColorMap("managua", limit=5.0)
 """Colours of the difference of two maps, each divided by its mean: of -5 at 0, of 5 at 1, and dark at 0.5."""
 OPACITY = PREDICT_DEFAULTS.opacity
 """Opacity of the map's largest value over its stimulus."""
-DIMMED = 0.62
-"""Share of its brightness that the stimulus keeps under a map."""
+GROUND = 70, 230
+"""Grey levels of black and of white under a map. So the heat stands out from whatever is below it."""
 VALUES = np.linspace(0, 1, 256)
 """Value in 0..1 of each level of a heat map."""
+STRENGTHS = 1.25 * VALUES / (VALUES + 0.25)
+"""How much of its colour each level of a heat map shows, 0..1. It grows fast at first, and without a step at 0."""
 BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
@@ -80,8 +82,8 @@ def draw_grey(map: Map, largest: int = 255) -> Image.Image:
     return Image.fromarray(levels)
 
 
-def blend(stimulus: Pixels, density: Map, opacity: float = OPACITY, dimming: float = 1) -> Pixels:
-    """Draw a map in heat colours over its stimulus, which becomes grey and darker.
+def blend(stimulus: Pixels, density: Map, opacity: float = OPACITY) -> Pixels:
+    """Draw a map in heat colours over its stimulus in grey, with less contrast (`GROUND`).
 
     Example:
         >>> Image.fromarray(blend(pixels, saliency)).save("overlay.png")
@@ -89,24 +91,14 @@ def blend(stimulus: Pixels, density: Map, opacity: float = OPACITY, dimming: flo
     Args:
         stimulus: (h, w, 3) RGB.
         density: (h, w), 0..1.
-        opacity: of the value 1. The stimulus shows through if it is below 1.
-        dimming: 0..1, how grey and dark the stimulus becomes. At 0 it keeps its colours.
+        opacity: of the value 1. The stimulus shows through if it is below 1. Below OPACITY, it also gets its own
+            colours back, up to the unchanged stimulus at 0.
 
     Returns:
         (h, w, 3) RGB.
     """
-    return _blend(stimulus, _heat_levels(density), VALUES, HEAT.exact(VALUES), opacity, dimming)
-
-
-def tint(stimulus: Pixels, density: Map, opacity: float = OPACITY) -> Pixels:
-    """Draw a map (h, w), 0..1, in heat colours over its stimulus (h, w, 3), which keeps its own colours.
-
-    Example:
-        >>> Image.fromarray(tint(pixels, saliency)).save("overlay.png")
-
-    The opacity grows in proportion to the map's values.
-    """
-    return _blend(stimulus, _heat_levels(density), VALUES**2, HEAT.exact(VALUES), opacity, dimming=0)
+    greyness = min(1.0, opacity / OPACITY)
+    return _blend(stimulus, _heat_levels(density), STRENGTHS, HEAT.exact(VALUES), opacity, greyness)
 
 
 def _heat_levels(density: Map) -> Levels:
@@ -115,7 +107,7 @@ def _heat_levels(density: Map) -> Levels:
 
 
 def blend_change(image: Pixels, change: Map) -> Pixels:
-    """Draw a signed map (h, w) over an image in darker grey, on a fixed scale from -5 to 5 (`CHANGE.limit`).
+    """Draw a signed map (h, w) over an image in grey, on a fixed scale from -5 to 5 (`CHANGE.limit`).
 
     Example:
         >>> Image.fromarray(blend_change(pixels, after / after.mean() - before / before.mean())).save("change.png")
@@ -126,10 +118,10 @@ def blend_change(image: Pixels, change: Map) -> Pixels:
     return _blend(
         image,
         lambda rows: np.rint(np.clip(change[rows] / CHANGE.limit, -1, 1) * 127).astype(np.int16) + 127,
-        stops**2,
+        np.abs(stops),
         CHANGE.exact(stops / 2 + 0.5),
         OPACITY,
-        dimming=1,
+        greyness=1,
     )
 
 
@@ -139,7 +131,7 @@ def _blend(
     strengths: npt.NDArray[np.floating],
     colors: npt.NDArray[np.floating],
     opacity: float,
-    dimming: float,
+    greyness: float,
 ) -> Pixels:
     """Draw a map of n levels in colours over an image: the rule of all overlays.
 
@@ -149,18 +141,18 @@ def _blend(
         strengths: (n,), 0..1, how much of its colour each level shows.
         colors: (n, 3) RGB, 0..1, the colour of each level.
         opacity: of the strength 1. The image shows through if it is below 1.
-        dimming: 0..1, how grey and dark the image becomes. At 0 it keeps its colours.
+        greyness: 0..1, how much of the image becomes GROUND. At 0 it keeps its colours.
     """
-    # The square root makes small values visible.
-    alpha = opacity * np.sqrt(strengths)
-    kept = ((1 - alpha) * dimming * DIMMED / 3).astype(np.float32)
-    tinted = ((1 - alpha) * (1 - dimming)).astype(np.float32)
-    added = (255 * alpha[:, None] * colors + 0.5).astype(np.float32)
+    alpha = opacity * strengths
+    black, white = GROUND
+    kept = ((1 - alpha) * greyness * (white - black) / (255 * 3)).astype(np.float32)
+    tinted = ((1 - alpha) * (1 - greyness)).astype(np.float32)
+    added = (255 * alpha[:, None] * colors + ((1 - alpha) * greyness * black)[:, None] + 0.5).astype(np.float32)
     blended = np.empty(image.shape, np.uint8)
     for rows in _bands(image.shape):
         indices = levels(rows)
         part = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
-        if dimming < 1:
+        if greyness < 1:
             part += image[rows] * tinted[indices][..., None]
         blended[rows] = part
     return blended

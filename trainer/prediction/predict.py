@@ -20,7 +20,7 @@ from trainer.errors import PlaceError, UserError, check
 from trainer.io import replacing, write_array
 from trainer.machine import map_ahead, n_cpus, open_pool
 from trainer.pictures import Pixels
-from trainer.prediction.heat import draw_grey, tint
+from trainer.prediction.heat import blend, draw_grey
 from trainer.prediction.inputs import Input, protect
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, heat_of, measure_regions, peak_of
@@ -289,4 +289,4 @@ def write_result(
             draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
         else:
             assert image is not None
-            Image.fromarray(tint(image, map, config.opacity)).save(partial, "PNG", compress_level=2)
+            Image.fromarray(blend(image, map, config.opacity)).save(partial, "PNG", compress_level=2)

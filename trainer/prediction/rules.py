@@ -3,7 +3,7 @@
 from typing import Any
 
 from trainer.prediction import kinds
-from trainer.prediction.heat import CHANGE, DIMMED, HEAT, OPACITY
+from trainer.prediction.heat import CHANGE, GROUND, HEAT, OPACITY, STRENGTHS
 from trainer.prediction.screens import DESKTOP_PX, NARROWEST_PX, SCREENS
 
 
@@ -15,8 +15,9 @@ def drawing_rules() -> dict[str, Any]:
         - `narrowest_px`, `desktop_px`: least widths, as in `trainer.prediction.screens`
         - `content`: the numbers of `trainer.prediction.kinds`
         - `heat`, `change`: 256 colours each, such as `"#000004"`
+        - `strengths`: how much of each colour of `heat` is shown, 0..1
         - `change_limit`: difference of two maps, each divided by its mean, that gets the last colour
-        - `opacity`, `dimmed`: as in `trainer.prediction.heat`
+        - `opacity`, `ground`: as in `trainer.prediction.heat`
     """
     return {
         "screens": SCREENS,
@@ -33,8 +34,9 @@ def drawing_rules() -> dict[str, Any]:
             "thinnest": kinds.THINNEST,
         },
         "heat": HEAT.stops(256),
+        "strengths": STRENGTHS.tolist(),
         "change": CHANGE.stops(256),
         "change_limit": CHANGE.limit,
         "opacity": OPACITY,
-        "dimmed": DIMMED,
+        "ground": GROUND,
     }

@@ -44,7 +44,7 @@ class PredictConfig:
         f"What the images are: {PICTURE} or {PAGE}, if the model predicts pages at a size of their own. Empty to "
         "decide for each: pages have a desktop screen's shape, and flat places that end at edges.",
     )
-    opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
+    opacity: float = setting(0.75, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
     most_megapixels: float = setting(
         MOST_MEGAPIXELS, "Largest image. Each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
     )

@@ -2,7 +2,7 @@
 
 import { announce, complain, make, save } from "./dom.js";
 import { Painter, moved } from "./map.js";
-import { FADING, Panel } from "./panel.js";
+import { Panel } from "./panel.js";
 import { Regions } from "./regions.js";
 import { readFacts } from "./server.js";
 import { Table, changesOf, overall, toCsv, toJson, unseenIn, verdict } from "./table.js";
@@ -155,14 +155,14 @@ class Page {
   #look() {
     const view = new FormData(find("#toolbar")).get("view");
     const opacity = find("#opacity").value / 100;
-    find("#opacity").disabled = !FADING.includes(view);
+    find("#opacity").disabled = view !== "heat";
     find(".of-heat").hidden = view === "image";
+    find(".of-heat").classList.toggle("of-map", view === "map");
     find(".slider output").value = `${find("#opacity").value}%`;
     find("#work").dataset.view = view;
     find("#work").classList.toggle("is-wide", find("#wide").checked);
-    dim("#dimmed", this.#facts.dimmed, 1);
-    // At the usual opacity, the image is as dark as in the other overlays over a grey image.
-    dim("#fading", this.#facts.dimmed, Math.min(1, opacity / this.#facts.opacity));
+    grey("#grey", this.#facts.ground, 1);
+    grey("#fading", this.#facts.ground, Math.min(1, opacity / this.#facts.opacity)); // as heat.py has it
     const [a, b] = this.#panels;
     const screen = find("#screen").value;
     const asked = { screen, kind: { "": "", whole: "picture" }[screen] ?? "page", page: "" };
@@ -274,10 +274,11 @@ function asSeen({ asked, windows: [[top, bottom], next], imageWidth, page, seenA
   return { screen: asked.screen || (next ? screen : ""), kind: "", page: seenAs ? page : "" };
 }
 
-/** Let a filter make an image grey and darken it to `brightness`, both to a `degree` of 0..1. */
-function dim(filter, brightness, degree) {
-  const rows = [0, 1, 2].map((row) => [0, 1, 2].map((part) => (degree * brightness) / 3 + (part === row ? 1 - degree : 0)));
-  const matrix = [...rows.flatMap((row) => [...row, 0, 0]), 0, 0, 0, 1, 0];
+/** Let a filter make an image grey, from the level `black` to the level `white`, to a `degree` of 0..1. */
+function grey(filter, [black, white], degree) {
+  const part = (degree * (white - black)) / 255 / 3;
+  const rows = [0, 1, 2].map((row) => [0, 1, 2].map((other) => part + (other === row ? 1 - degree : 0)));
+  const matrix = [...rows.flatMap((row) => [...row, 0, (degree * black) / 255]), 0, 0, 0, 1, 0];
   find(`${filter} feColorMatrix`).setAttribute("values", matrix.join(" "));
 }
 

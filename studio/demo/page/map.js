@@ -114,39 +114,36 @@ export function shareText({ share, screen }) {
 /** Draws with the colours of the server. */
 export class Painter {
   #heat;
+  #strengths;
   #change;
   #limit;
   #opacity;
 
   /**
-   * `heat` and `change` are lists of 256 colours #rrggbb; a difference of `change_limit` times the mean, or more, gets
+   * `heat` and `change` are lists of 256 colours #rrggbb, of which the first show as much as `strengths` say, 0..1. A difference of `change_limit` times the mean, or more, gets
    * the last colour and the `opacity`.
    */
-  constructor({ heat, change, change_limit, opacity }) {
+  constructor({ heat, strengths, change, change_limit, opacity }) {
     this.#heat = heat.map(rgb);
+    this.#strengths = strengths;
     this.#change = change.map(rgb);
     this.#limit = change_limit;
     this.#opacity = opacity;
   }
 
-  /** The colour maps as CSS gradients. */
+  /** The colour maps as CSS gradients: the heat as it is over an image, and alone as the `map`. */
   get gradients() {
-    const gradient = (colors) => {
-      const stops = colors.filter((_, index) => index % 15 === 0);
-      return `linear-gradient(90deg, ${stops.map((stop) => `rgb(${stop})`).join(", ")})`;
+    const gradient = (colors, alpha = () => 1) => {
+      const stops = colors.map(([r, g, b], index) => `rgb(${r} ${g} ${b} / ${alpha(index).toFixed(3)})`);
+      return `linear-gradient(90deg, ${stops.filter((_, index) => index % 15 === 0).join(", ")})`;
     };
-    return { heat: gradient(this.#heat), change: gradient(this.#change) };
+    const heat = gradient(this.#heat, (index) => this.#opacity * this.#strengths[index]);
+    return { heat, map: gradient(this.#heat), change: gradient(this.#change) };
   }
 
-  /** Draw heat colours over the image in its own colours; the opacity grows in proportion to the values. */
+  /** Draw heat colours over the image, which the page shows in grey. */
   heat(canvas, map) {
-    this.#heatmap(canvas, map, (level) => level);
-  }
-
-  /** Draw heat colours over the dimmed image; the square root makes small values visible. */
-  focus(canvas, map) {
-    const alpha = Array.from({ length: 256 }, (_, level) => 255 * Math.sqrt(level / 255));
-    this.#heatmap(canvas, map, (level) => alpha[level]);
+    this.#heatmap(canvas, map, (level) => Math.round(255 * this.#strengths[level]));
   }
 
   /** Draw opaque heat colours. */

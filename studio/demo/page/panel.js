@@ -5,8 +5,6 @@ import { announce, complain, forgive, make, percent, save } from "./dom.js";
 import { Measurable, measureAll } from "./map.js";
 import { Failure, derive, open, predict, queryOf, readExample } from "./server.js";
 
-/** Views that fade into the image. */
-export const FADING = ["heat", "focus"];
 /** Ratio of height and width from which on an image may be seen at full width. */
 const TALL = 1.5;
 
@@ -74,10 +72,7 @@ export class Panel extends EventTarget {
       this.#fetch(() => open(address.value, whole.checked));
     });
     this.#find(".of-sample").hidden = !this.#facts.notice;
-    const drawn = () => {
-      const { view, opacity } = this.#look;
-      return `overlay.png?opacity=${opacity.toFixed(2)}&view=${view === "focus" ? view : "heat"}&${this.#asked}`;
-    };
+    const drawn = () => `overlay.png?opacity=${this.#look.opacity.toFixed(2)}&${this.#asked}`;
     click(".save-overlay", () => this.#save("overlay", drawn));
     click(".save-map", () => this.#save("map", () => `map.png?${this.#asked}`));
   }
@@ -232,14 +227,14 @@ export class Panel extends EventTarget {
   }
 
   /**
-   * Show the map as `view` (heat, focus, map, image), the first two with `opacity` (0..1), at which 0 shows the
-   * image as it is. What is `asked` is for later maps; `reload` fetches one.
+   * Show the map as `view` (heat, map, image), the first with `opacity` (0..1), at which 0 shows the image as it is.
+   * What is `asked` is for later maps; `reload` fetches one.
    */
   show(look) {
     const isPainted = this.#look.view === look.view && look !== this.#look;
     this.#look = look;
     const canvas = this.#find("canvas");
-    canvas.style.opacity = FADING.includes(look.view) ? look.opacity : 1;
+    canvas.style.opacity = look.view === "heat" ? look.opacity : 1;
     canvas.hidden = look.view === "image";
     if (this.map && !isPainted && look.view !== "image") this.#painter[look.view](canvas, this.map);
   }

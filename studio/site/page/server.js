@@ -63,10 +63,10 @@ export async function open() {
 /** Draw from an image what a path such as `map.png?screen=&kind=page&page=` says. */
 export async function derive(path, file) {
   const { pathname, searchParams } = new URL(path, location.href);
-  const { view, opacity, screen, kind, page } = Object.fromEntries(searchParams);
+  const { opacity, screen, kind, page } = Object.fromEntries(searchParams);
   const asked = { screen, kind, page: page && Number(page) };
   const predicted = known.get(file)?.get(queryOf(asked));
-  return ask({ drawing: pathname.split("/").at(-1), file, asked, view, opacity: Number(opacity), predicted });
+  return ask({ drawing: pathname.split("/").at(-1), file, asked, opacity: Number(opacity), predicted });
 }
 
 function start() {

@@ -172,7 +172,7 @@ function describe(maps, { seen, screens }, image) {
 /** Draw the map in grey (`map.png`), or over its image (`overlay.png`) as trainer/prediction/heat.py does. */
 async function draw(drawing, { values: pixels, width, height }, { values: map }, look) {
   const image = new ImageData(width, height); // its values are rounded
-  const levels = facts.heat.map(drawing === "map.png" ? (_, level) => [0, 0, level, level, level] : overlay(look));
+  const levels = facts.heat.map(drawing === "map.png" ? (_, level) => [0, 0, level, level, level] : overlay(look.opacity));
   for (let at = 0; at < pixels.length; at += 4) {
     const [grey, own, ...color] = levels[Math.round(255 * map[at / 4])];
     const sum = grey * (pixels[at] + pixels[at + 1] + pixels[at + 2]);
@@ -188,14 +188,15 @@ async function draw(drawing, { values: pixels, width, height }, { values: map },
 
 /**
  * The function of a colour and its level: how much of each pixel's sum and of its own colour stays, and what is added to
- * red, green and blue. The view focus is over a grey, darkened image.
+ * red, green and blue.
  */
-function overlay({ opacity, view }) {
-  const isHeat = view === "heat";
-  const dimming = isHeat ? 0 : Math.min(1, opacity / facts.opacity);
+function overlay(opacity) {
+  const [black, white] = facts.ground;
+  const greyness = Math.min(1, opacity / facts.opacity);
   return (color, level) => {
-    const alpha = opacity * (isHeat ? level / 255 : Math.sqrt(level / 255));
-    const rgb = [1, 3, 5].map((from) => alpha * parseInt(color.slice(from, from + 2), 16));
-    return [((1 - alpha) * dimming * facts.dimmed) / 3, (1 - alpha) * (1 - dimming), ...rgb];
+    const alpha = opacity * facts.strengths[level];
+    const ground = (1 - alpha) * greyness * black;
+    const rgb = [1, 3, 5].map((from) => alpha * parseInt(color.slice(from, from + 2), 16) + ground);
+    return [((1 - alpha) * greyness * (white - black)) / 255 / 3, (1 - alpha) * (1 - greyness), ...rgb];
   };
 }

@@ -23,7 +23,7 @@ from trainer.network.model_folder import MODEL_WEIGHTS
 from trainer.network.preprocess import Frame
 from trainer.network.weights import read_weights
 from trainer.prediction import predict
-from trainer.prediction.heat import tint
+from trainer.prediction.heat import blend
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import PEAK_LEVEL
@@ -101,7 +101,7 @@ def test_files_alone_get_their_maps_next_to_them(narrow_model, predictor, photos
     run(narrow_model, "photos/0.png", str(photos / "photos" / "2.png"))
     expected = predictor.predict(before)
     drawn = pixels("photos/0-attention.png").astype(int)
-    np.testing.assert_allclose(drawn, tint(before, expected), atol=2)
+    np.testing.assert_allclose(drawn, blend(before, expected), atol=2)
     np.testing.assert_array_equal(pixels("photos/0.png"), before)
     names = sorted(path.name for path in (photos / "photos").iterdir() if path.is_file())
     assert names == ["0-attention.png", "0.png", "1.png", "2-attention.png", "2.png"]
