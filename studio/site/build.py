@@ -25,6 +25,7 @@ RUNTIME = "onnxruntime-web"
 VERSION = "1.30.0"
 SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 """Of the package's archive, as npm publishes it."""
+RELEASE = importlib.metadata.version("msinet-pipelines").partition(".dev")[0]
 RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 PRIVACY = "Images stay in this browser, which runs the model."
 
@@ -47,6 +48,8 @@ def build_site(model: Model, runtime: bytes, folder: pathlib.Path) -> None:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     index = folder / "index.html"
     index.write_text(index.read_text().replace("<head>", f"<head>\n{policy}", 1))
+    manifest = json.loads((OWN / "manifest.json").read_text())  # with which the folder is an extension, too
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "version": RELEASE}))
     told = facts(model, FORMATS.browser_names, PRIVACY, opens_addresses=False)
     for kind, part in model.export_parts(folder).items():
         told["kinds"][kind] |= part

@@ -10,8 +10,9 @@ import threading
 import numpy as np
 import pytest
 
+from studio.browser import find_browser
 from studio.site.build import fetch_runtime
-from tests.browser import Watched
+from tests.browser import ARGUMENTS, WAIT_MS, Watched
 from trainer.api import UserError
 
 FIRST, SECOND = "#images > :nth-child(1)", "#images > :nth-child(2)"
@@ -87,3 +88,36 @@ def sent(array):
 
 def received(text):
     return np.frombuffer(base64.b64decode(text), "<f4")
+
+
+@contextlib.contextmanager
+def extended(browser, folder, profile):
+    """A Chromium like `browser` with the extension in `folder`; yields its context and the extension's id."""
+    context = browser.browser_type.launch_persistent_context(
+        profile,
+        executable_path=find_browser(browser.browser_type.executable_path),
+        ignore_default_args=["--disable-extensions"],
+        args=[
+            *ARGUMENTS,
+            f"--load-extension={folder}",
+            f"--disable-extensions-except={folder}",
+            "--enable-unsafe-extension-debugging",
+        ],
+        viewport={"width": 640, "height": 400},
+    )
+    context.set_default_timeout(WAIT_MS)
+    try:
+        workers = context.service_workers or [context.wait_for_event("serviceworker")]
+        yield context, workers[0].url.split("/")[2]
+    finally:
+        context.close()
+
+
+def click_extension(context, extension, address):
+    """Click the extension's button on the tab of an address; returns the page that opens."""
+    browser = context.browser.new_browser_cdp_session()
+    tabs = browser.send("Target.getTargets", {"filter": [{"type": "tab"}]})["targetInfos"]
+    (tab,) = [each["targetId"] for each in tabs if each["url"] == address]
+    with context.expect_page() as opened:
+        browser.send("Extensions.triggerAction", {"id": extension, "targetId": tab})
+    return opened.value

@@ -14,7 +14,7 @@ from studio.site.build import SHA512, build_site, fetch_runtime
 from tests.narrow import narrowed, weights_of
 from tests.refusals import refused
 from tests.studio.demo import SIZE, encoded, picture, written
-from tests.studio.site import FIRST, ISOLATED, SECOND, opening, received, sent
+from tests.studio.site import FIRST, ISOLATED, SECOND, click_extension, extended, opening, received, sent, serving
 from tests.trainer import predictable
 from trainer.api import Model, read_picture
 from trainer.errors import MismatchError, NotFoundError
@@ -295,3 +295,23 @@ def test_without_npm_the_command_says_so(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with refused(NotFoundError, "npm"):
         fetch_runtime()
+
+
+# === As an extension ===
+
+
+def test_button_shows_the_map_of_the_tab(browser, folder, tmp_path):
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "garden.html").write_text("<h1>Everything for your garden</h1><button>Buy</button>")
+    with (
+        serving(tmp_path / "shop", {}) as host,
+        extended(browser, folder, tmp_path / "profile") as (context, extension),
+    ):
+        address = f"{host}garden.html"
+        context.new_page().goto(address)
+        page = click_extension(context, extension, address)
+        page.locator(f"{FIRST} .name", has_text="garden.html.png").wait_for()
+        assert page.locator(f"{FIRST} .size").inner_text().startswith("640")
+        assert page.evaluate("crossOriginIsolated")
+        page.reload()  # the picture was given once, and is kept nowhere
+        page.locator(f"{FIRST} .choose").wait_for()

@@ -4,7 +4,7 @@ import { announce, complain, make, save } from "./dom.js";
 import { Painter, moved } from "./map.js";
 import { Panel } from "./panel.js";
 import { Regions } from "./regions.js";
-import { readFacts } from "./server.js";
+import { given, readFacts } from "./server.js";
 import { Table, changesOf, overall, toCsv, toJson, unseenIn, verdict } from "./table.js";
 import { Unseen } from "./unseen.js";
 
@@ -117,6 +117,11 @@ class Page {
     } else {
       (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(images[0]);
     }
+  }
+
+  /** Show an image as A. */
+  show(file) {
+    this.#panels[0].load(file);
   }
 
   #under(event) {
@@ -283,7 +288,9 @@ function grey(filter, [black, white], degree) {
 }
 
 try {
-  new Page(await readFacts());
+  const page = new Page(await readFacts());
+  const file = await given();
+  if (file) page.show(file);
 } catch (error) {
   complain(error.message, () => location.reload());
 }

@@ -13,6 +13,11 @@ export async function readFacts() {
   return received((await send("facts")).json());
 }
 
+/** The file that the page shows at its start: none. */
+export async function given() {
+  return null;
+}
+
 /** Fetch an image of this server as a file with the last part of its path as its name. */
 export async function readExample(path) {
   const content = await received((await send(path)).blob());

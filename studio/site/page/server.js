@@ -27,6 +27,16 @@ export async function readFacts() {
   return facts;
 }
 
+/** The file that the page shows at its start: as an extension, the picture of the tab for which it was opened. */
+export async function given() {
+  const found = await globalThis.chrome?.runtime?.sendMessage?.("given").catch(() => null);
+  if (!found) return null;
+  const { host, pathname } = new URL(found.address);
+  const name = `${host}${pathname}`.replace(/^\/|\/$/g, "").replaceAll("/", "-");
+  const bytes = Uint8Array.from(atob(found.picture.split(",")[1]), (letter) => letter.charCodeAt(0));
+  return new File([bytes], `${name}.png`, { type: "image/png" });
+}
+
 /** Fetch an image of this site as a file with the last part of its path as its name. */
 export async function readExample(path) {
   const content = await (await load(path)).blob();
