@@ -16,7 +16,7 @@ import pathlib
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -228,6 +228,7 @@ class Model:
         kind: str | float = "",
         size: Sequence[int] | None = None,
         like: SaliencyMap | None = None,
+        begin: Callable[[int, int], None] | None = None,
     ) -> SaliencyMap:
         """Predict where people look in an image.
 
@@ -243,6 +244,8 @@ class Model:
             size: (h, w) of the map, pixels. None for the image's own.
             like: the map of another image of the same proportions, such as an earlier design. The image is seen as
                 that one was, and its map has that one's size. `screen` and `kind` say nothing then.
+            begin: called with the number of a screen, 1 for the top, and of all, before each is predicted. What it
+                raises ends the prediction.
 
         Returns:
             The saliency map, (h, w) in 0..1, higher where people look more. Each of its `screens`, if there are
@@ -257,7 +260,7 @@ class Model:
             look_up("kind", kind, dict.fromkeys(self.KINDS))
         if screen:
             look_up("screen", screen, dict.fromkeys(self.SCREENS))
-        return self._loaded.predict(pixels, screen, kind, size, like)
+        return self._loaded.predict(pixels, screen, kind, size, like, begin)
 
     def floor(self, image: Image, saliency: SaliencyMap, measured: Measure) -> float:
         """Predict the share that a region keeps with its content painted over with the colour around it.

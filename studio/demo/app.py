@@ -4,15 +4,16 @@ A full-page screenshot is predicted screen by screen as `predict` does it, or as
 Nothing is stored or logged.
 """
 
-import asyncio
 import dataclasses
 import io
 import ipaddress
+import json
 import pathlib
 import re
 import socket
 import webbrowser
-from collections.abc import Callable, Collection, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -26,12 +27,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.browser_settings import PageConfig
+from studio.demo.turns import StoppedError, Tell, Turns
 from studio.difference import CLEAR_MOVED, Pixels
 from studio.web_pages import file_name, is_address, open_page
 from trainer.api import (
@@ -108,8 +110,8 @@ HEADERS = {
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 """Headers of every response: the browser may run and load only what this server sends."""
-Respond = Callable[[Pixels, SaliencyMap], Response]
-"""Makes a response of an image (h, w, 3) and its map (h, w) in 0..1."""
+Predict = Callable[[Tell], tuple[Pixels, SaliencyMap]]
+"""Returns a posted image (h, w, 3) and its map (h, w) in 0..1."""
 
 
 def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = None) -> Starlette:
@@ -132,7 +134,9 @@ def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = Non
     ]
     middleware = [Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
     handlers = {HTTPException: _refuse, ClientDisconnect: _client_left}
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+    built = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+    built.state.turns = app.turns
+    return built
 
 
 def facts(model: Model, formats: str, privacy: str, opens_addresses: bool) -> dict[str, Any]:
@@ -175,7 +179,7 @@ class _App:
 
     def __init__(self, model: Model, pages: PageConfig | None) -> None:
         self.model, self.pages = model, pages
-        self.turn = asyncio.Lock()
+        self.turns = Turns()
 
     async def facts(self, request: Request) -> Response:
         """Return `facts`."""
@@ -194,7 +198,8 @@ class _App:
         address = given if "://" in given else f"https://{given}"
         config = dataclasses.replace(self.pages, full_page=bool(request.query_params.get("whole")))
 
-        def work() -> Response:
+        def work(tell: Tell) -> Response:
+            tell("Opening the page…")
             check(
                 is_address(address),
                 f"{address} is no web address: give one such as https://example.com",
@@ -207,32 +212,48 @@ class _App:
         return await self._in_turn(request, work)
 
     async def map(self, request: Request) -> Response:
-        """Return the posted image's map for the page: little-endian float32 in 0..1, row by row, screen by screen.
+        """Stream what is waited for, and then the posted image's map for the page.
 
-        The map of each screen is reduced by `shrink_maps`: sums over regions stay the same. The headers have the
-        size of one such map, the image's size, its rows on each screen, and as what it was seen.
+        Each line is a JSON object: a text that is `waiting`, or at the end an `error`, or the map's facts, after
+        which the map follows, packed by `pack_maps`. The map of each screen is reduced by `shrink_maps`: sums over
+        regions stay the same. The facts are the size of one such map, the image's size, its rows on each screen,
+        and as what it was seen.
         In the query, `kind` asks for a kind, and `page` for the weight of another image.
 
-        Example: `map-screens: 0-800,800-1600,1372-2172`.
+        Example: `{"width": 640, "height": 400, ..., "windows": [[0, 800], [800, 1600], [1372, 2172]]}`.
         """
+        predict = await self._asked(request)
 
-        def respond(image: Pixels, full: SaliencyMap) -> Response:
+        def work(tell: Tell) -> bytes:
+            image, full = predict(tell)
             small = shrink_maps(full)
-            headers = {
-                "image-size": f"{image.shape[1]}x{image.shape[0]}",
-                "map-size": f"{small.shape[2]}x{small.shape[1]}",
-                "map-screens": ",".join(f"{rows.start}-{rows.stop}" for rows, _ in full.screens),
-                "map-kind": full.kind,
-                "map-page": f"{full.page:g}",
-                "map-seen-as": self.model.seen_as(full.page),
+            facts = {
+                "width": small.shape[2],
+                "height": small.shape[1],
+                "imageWidth": image.shape[1],
+                "imageHeight": image.shape[0],
+                "windows": [[rows.start, rows.stop] for rows, _ in full.screens],
+                "kind": full.kind,
+                "page": full.page,
+                "seenAs": self.model.seen_as(full.page),
             }
-            return Response(small.astype("<f4").tobytes(), media_type=BYTES, headers=headers)
+            return _line(facts) + pack_maps(small)
 
-        return await self._respond(request, respond)
+        async def lines() -> AsyncIterator[bytes]:
+            try:
+                async for told in self.turns.take(work):
+                    yield told if isinstance(told, bytes) else _line({"waiting": told})
+            except UserError as error:
+                yield _line({"error": str(error)})
+            except StoppedError:
+                pass  # without its last line, the page knows that the server is gone
+
+        return StreamingResponse(lines(), media_type=BYTES)
 
     async def map_png(self, request: Request) -> Response:
         """Return the map at the image's own size as a PNG with 8 bits of grey, as `predict` writes it."""
-        return await self._respond(request, lambda image, full: _png(draw_grey(full)))
+        predict = await self._asked(request)
+        return await self._in_turn(request, lambda tell: _png(draw_grey(predict(tell)[1])))
 
     async def overlay_png(self, request: Request) -> Response:
         """Return a PNG of the map over the image, as `predict` draws it. The query has the opacity, 0..1.
@@ -246,10 +267,16 @@ class _App:
         if not 0 <= opacity <= 1:
             raise HTTPException(400, "opacity must be a number from 0 to 1")
 
-        return await self._respond(request, lambda image, full: _png(Image.fromarray(blend(image, full, opacity))))
+        predict = await self._asked(request)
 
-    async def _respond(self, request: Request, respond: Respond) -> Response:
-        """Predict the posted image, and respond. Raises `HTTPException` with a status and a reason."""
+        def work(tell: Tell) -> Response:
+            image, full = predict(tell)
+            return _png(Image.fromarray(blend(image, full, opacity)))
+
+        return await self._in_turn(request, work)
+
+    async def _asked(self, request: Request) -> Predict:
+        """Read an image and what is asked for. Raises `HTTPException` with a status and a reason."""
         check_sender(request)
         screen = _one_of(request, "screen", ("", *Model.SCREENS), "")
         kind = _one_of(request, "kind", ("", *Model.KINDS), "")
@@ -258,22 +285,29 @@ class _App:
             raise HTTPException(400, "page must be a number from 0 to 1")
         data = await read_body(request)
 
-        def work() -> Response:
+        def predict(tell: Tell) -> tuple[Pixels, SaliencyMap]:
+            def begin(number: int, count: int) -> None:
+                tell(f"Predicting screen {number} of {count}…" if count > 1 else "Predicting…")
+
             image = read_picture(data, "the file", MAX_PIXELS)
             asked = float(page) if page else kind if self.model.seen_as(0) else ""
-            return respond(image, self.model.predict(image, screen, asked))
+            return image, self.model.predict(image, screen, asked, begin=begin)
 
-        return await self._in_turn(request, work)
+        return predict
 
-    async def _in_turn(self, request: Request, work: Callable[[], Response]) -> Response:
-        """Do the work of a request in a thread, after others' work. Raises `HTTPException` with its reason."""
-        async with self.turn:
-            if await request.is_disconnected():
-                return Response(status_code=CLIENT_LEFT)
-            try:
-                return await asyncio.to_thread(work)
-            except UserError as error:
-                raise HTTPException(422, str(error)) from None
+    async def _in_turn(self, request: Request, work: Callable[[Tell], Response]) -> Response:
+        """Do the work of a request after others' work. Raises `HTTPException` with its reason."""
+        try:
+            async for told in self.turns.take(work):
+                if isinstance(told, Response):
+                    return told
+                if await request.is_disconnected():
+                    break
+        except UserError as error:
+            raise HTTPException(422, str(error)) from None
+        except StoppedError:
+            raise HTTPException(503, "the program behind this page is being stopped") from None
+        return Response(status_code=CLIENT_LEFT)
 
 
 def check_sender(request: Request) -> None:
@@ -362,6 +396,23 @@ def shrink_maps(map: SaliencyMap) -> NDArray[np.float32]:
     return np.stack([np.asarray(Image.fromarray(each).resize(size, Image.Resampling.BOX)) for each in screens])
 
 
+def pack_maps(maps: NDArray[np.float32]) -> bytes:
+    """Pack maps (n, h, w) in 0..1 with 16 bits, which the page unpacks.
+
+    Smooth maps have small differences from column to column and from row to row. They are written without their
+    sign, 0, -1, 1, -2, ... as 0, 1, 2, 3, ..., first all low bytes, then all high ones, deflated.
+    """
+    levels = np.rint(maps.reshape(-1, maps.shape[2]) * 65535).astype(np.uint16)
+    zero = np.uint16(0)
+    steps = np.diff(np.diff(levels, axis=1, prepend=zero), axis=0, prepend=zero).astype(np.int16)
+    codes = (steps << 1) ^ (steps >> 15)
+    return zlib.compress(codes.astype("<i2").view(np.uint8).reshape(-1, 2).T.tobytes())
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
 def _png(image: Image.Image) -> Response:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=1)
@@ -406,6 +457,14 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
+class _Server(uvicorn.Server):
+    """A server that ends what it does for the page when it is stopped, so that nobody waits for it."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.app.state.turns.stop()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
 def build_server(app: Starlette) -> uvicorn.Server:
     """Build a server that logs no requests and does not name itself in headers."""
     config = uvicorn.Config(
@@ -418,7 +477,7 @@ def build_server(app: Starlette) -> uvicorn.Server:
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 def serve_demo(model: Model, bound: socket.socket, host: str, open_browser: bool, pages: PageConfig) -> None:

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import json
 import threading
 import time
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -56,6 +58,21 @@ def encoded(pixels, format="PNG", **options):
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format, **options)
     return buffer.getvalue()
+
+
+def unpacked(content):
+    """What `/map` streams: the lines of JSON, and the maps (n, h, w), None where the last line is an error."""
+    lines, packed = [], content
+    while not lines or lines[-1].keys() & {"waiting"}:
+        line, _, packed = packed.partition(b"\n")
+        lines.append(json.loads(line))
+    if "error" in lines[-1]:
+        return lines, None
+    low, high = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(2, -1).astype(np.uint16)
+    codes = low + 256 * high
+    steps = (codes >> 1) ^ -(codes & 1)
+    rows = steps.reshape(-1, lines[-1]["width"]).cumsum(axis=0, dtype=np.uint16).cumsum(axis=1, dtype=np.uint16)
+    return lines, (rows / np.float32(65535)).reshape(-1, lines[-1]["height"], lines[-1]["width"])
 
 
 class Held(Model):

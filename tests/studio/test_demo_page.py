@@ -16,7 +16,7 @@ from studio.difference import share_moved
 from tests import kinds
 from tests.browser import Watched
 from tests.studio import pages
-from tests.studio.demo import Held, encoded, picture, serving, write_model
+from tests.studio.demo import Held, encoded, picture, serving, write_model, written
 from trainer.api import Change
 from trainer.models.provenance import Provenance
 from trainer.prediction import heat
@@ -41,6 +41,12 @@ PASTE = """async () => {
   const transfer = new DataTransfer();
   transfer.items.add(new File([await canvas.convertToBlob()], "image.png"));
   document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: transfer, bubbles: true, cancelable: true}));
+}"""
+TOLD = """() => {
+  window.told = [];
+  const place = document.querySelector(".busy span");
+  const add = (changes) => told.push(...changes.flatMap(({addedNodes: [text]}) => text?.data ?? []));
+  new MutationObserver(add).observe(place, {childList: true});
 }"""
 LOADED = (
     "() => Promise.all([...document.images].filter((each) => each.checkVisibility()).map((each) => each.decode()))"
@@ -97,10 +103,8 @@ def rest(page):
 
 
 def troubles_of(watched):
-    """The troubles of a page, but for predictions of a painted image that the page has cancelled."""
-    return [
-        each for each in watched.troubles if not re.search(r"^failed: .*/map\?screen=whole&kind=&page=[01]", each)
-    ]
+    """The troubles of a page, but for maps: some are cancelled, and Chromium calls streams failed that were read."""
+    return [each for each in watched.troubles if not re.search(r"^failed: .*/map\?", each)]
 
 
 def file(name, pixels):
@@ -195,8 +199,7 @@ def test_two_dropped_images_are_compared_and_a_pasted_one_replaces_the_first(ope
 
 
 def test_last_of_two_images_wins(opened, predictor):
-    watched = opened()
-    page = watched.page
+    page = opened().page
     predictor.let_go.clear()
     try:
         page.locator(f"{FIRST} input[type=file]").set_input_files(file("slow.png", picture(40, 60, 1)))
@@ -206,13 +209,10 @@ def test_last_of_two_images_wins(opened, predictor):
         predictor.let_go.set()
     page.locator(".name", has_text="next.png").wait_for()
     assert page.locator(f"{FIRST} .size").inner_text() == f"40 {TIMES} 60"
-    assert troubles_of(watched) == [f"failed: {page.url}map?screen=&kind=&page="]  # the first was cancelled
-    watched.troubles.clear()
 
 
 def test_a_prediction_can_be_cancelled(opened, predictor):
-    watched = opened()
-    page = watched.page
+    page = opened().page
     load(page, file("first.png", picture(40, 60, 1)))
     predictor.let_go.clear()
     try:
@@ -225,8 +225,25 @@ def test_a_prediction_can_be_cancelled(opened, predictor):
     assert page.locator(f"{FIRST} figcaption").evaluate("element => element === document.activeElement")
     page.click("#add")
     assert len(rows(page)) == 1
-    assert troubles_of(watched) == [f"failed: {page.url}map?screen=&kind=&page="]
-    watched.troubles.clear()
+
+
+def test_page_says_which_screen_is_predicted_and_that_it_waits_for_another_image(opened, predictor):
+    first, second = (opened().page, opened(locale="en").page)
+    predictor.let_go.clear()
+    try:
+        for page in (first, second):
+            page.evaluate(TOLD)
+            page.locator(f"{FIRST} input[type=file]").set_input_files(file("long.png", written(1400, 400)))
+            page.locator(f"{FIRST} .busy:visible").wait_for()
+        second.locator(f"{FIRST} .busy", has_text="Waiting for another image").wait_for()
+    finally:
+        predictor.let_go.set()
+    for page in (first, second):
+        page.locator(f"{FIRST} .name", has_text="long.png").wait_for()
+        told = page.evaluate("told")
+        assert [text for text in told if "screen" in text] == [
+            f"Predicting screen {number} of 2…" for number in (1, 2)
+        ]
 
 
 def test_page_at_an_address_gets_its_map(opened):
@@ -266,7 +283,7 @@ def test_view_is_what_its_download_shows_and_fades_to_the_image(opened, opacity)
 # === Regions ===
 
 
-@pytest.mark.parametrize(("size", "tolerance"), [((300, 400), 1e-6), ((1101, 1777), 2e-5)])
+@pytest.mark.parametrize(("size", "tolerance"), [((300, 400), 1e-5), ((1101, 1777), 2e-5)])
 def test_figures_of_the_page_are_those_of_python(opened, predictor, tmp_path, size, tolerance):
     page = opened().page
     pixels = picture(size[0], size[1], seed=5)
@@ -293,7 +310,7 @@ def test_figures_of_the_page_are_those_of_python(opened, predictor, tmp_path, si
     assert json.loads(content)[0].items() >= measured[0].items()
     (tmp_path / name).write_bytes(content)
     assert read_regions(tmp_path / name) == regions
-    if tolerance < 1e-5:
+    if tolerance <= 1e-5:
         assert (measured[0]["peak_y"], measured[0]["peak_x"]) == expected[0].peak_at
 
 
@@ -424,7 +441,7 @@ def test_two_images_are_compared_region_by_region(opened, predictor):
     measured = rows(page)
     assert [row["picture"] for row in measured] == ["A", "A", "B", "B"]
     for row in measured:
-        check(row, predictor.predict(pixels[row["picture"]]), 1e-6)
+        check(row, predictor.predict(pixels[row["picture"]]), 1e-5)
     for a, b in zip(measured[:2], measured[2:], strict=True):
         assert b["x"] / 599 == pytest.approx(a["x"] / 300, abs=2e-3)
         assert b["width"] / 599 == pytest.approx(a["width"] / 300, abs=4e-3)
@@ -447,7 +464,7 @@ def test_region_is_dragged_on_each_image_alone(opened, predictor):
     assert [a[side] for side in ("x", "y", "width")] == pytest.approx([45, 20, 60], abs=3)
     assert [b[side] for side in ("x", "y", "width")] == pytest.approx([300, 240, 120], abs=5)
     for row in (a, b):
-        check(row, predictor.predict(pixels[row["picture"]]), 1e-6)
+        check(row, predictor.predict(pixels[row["picture"]]), 1e-5)
     page.evaluate("scrollTo(0, 0)")
     drag(page, (0.7, 0.8), (0.6, 0.7), SECOND)
     before, after = (row["share"] for row in rows(page))
@@ -587,14 +604,12 @@ def test_page_prints_maps_regions_and_figures_on_white_without_buttons(opened):
 
 def test_refused_file_is_reported_and_the_image_before_stays(opened, monkeypatch):
     monkeypatch.setattr(app, "MAX_BYTES", 20_000)
-    watched = opened()
-    page = watched.page
+    page = opened().page
     load(page, file("good.png", picture(60, 80)))
     chosen = page.locator(f"{FIRST} input[type=file]")
     chosen.set_input_files({"name": "notes.txt", "mimeType": "text/plain", "buffer": b"only words"})
     page.locator("#message", has_text="notes.txt is not a JPEG").wait_for()
     page.locator("#status", has_text=re.compile("^$")).wait_for(state="attached")  # nothing is waited for any more
-    assert "status of 422" in watched.troubles.pop()
     assert page.locator(".name:visible").inner_text() == "good.png"
     drag(page, (0.1, 0.1), (0.5, 0.5))
     assert page.locator("tbody tr").count() == 1

@@ -1,7 +1,9 @@
 """The server of the page: the predictor's maps for allowed requests, a reason for all others."""
 
 import concurrent.futures
+import contextlib
 import io
+import json
 import os
 import pathlib
 import signal
@@ -17,8 +19,9 @@ from PIL import Image
 
 from studio.demo import app
 from studio.demo.app import is_loopback
+from studio.demo.turns import OTHERS
 from tests import site
-from tests.studio.demo import Held, encoded, picture, serving, write_model, written
+from tests.studio.demo import Held, encoded, picture, serving, unpacked, write_model, written
 from trainer.pictures import read_picture
 from trainer.prediction.heat import blend, draw_grey
 from trainer.prediction.regions import Region, measure_regions
@@ -50,26 +53,31 @@ def connected(client):
 
 
 def shown(response):
+    """The facts of a map and its values, of several screens (n, h, w)."""
     assert response.status_code == 200, response.text
-    width, height = map(int, response.headers["map-size"].split("x"))
-    return np.frombuffer(response.content, "<f4").reshape(-1, height, width).squeeze()
+    lines, maps = unpacked(response.content)
+    return lines[-1], maps.squeeze()
 
 
 # === Maps ===
 
+LEVEL = 0.51 / 65535
+"""Error of a map's value in 16 bits."""
+
 
 def test_map_is_the_predictors(client, predictor):
     pixels = picture(90, 130)
-    response = client.post("/map", content=encoded(pixels), headers=BYTES)
-    assert response.headers["image-size"] == "130x90"
-    np.testing.assert_array_equal(shown(response), predictor.predict(pixels))
+    facts, small = shown(client.post("/map", content=encoded(pixels), headers=BYTES))
+    assert (facts["imageWidth"], facts["imageHeight"]) == (130, 90)
+    np.testing.assert_allclose(small, predictor.predict(pixels), rtol=0, atol=LEVEL)
 
 
 def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     pixels = picture(1201, 1803)
     response = client.post("/map", content=encoded(pixels, "JPEG", quality=95), headers=BYTES)
-    assert (response.headers["image-size"], response.headers["map-size"]) == ("1803x1201", "1024x682")
-    small, whole = shown(response), predictor.predict(read_picture(response.request.content, "it"))
+    facts, small = shown(response)
+    assert [facts[side] for side in ("imageWidth", "imageHeight", "width", "height")] == [1803, 1201, 1024, 682]
+    whole = predictor.predict(read_picture(response.request.content, "it"))
     assert small.mean(dtype=float) == pytest.approx(whole.mean(dtype=float), abs=1e-5)
     half = Region("half", 0, 0, 900, 1201)
     columns = small.sum(axis=0, dtype=float) / small.sum(dtype=float)
@@ -77,12 +85,23 @@ def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     assert share == pytest.approx(measure_regions(whole, [half])[0].share, abs=1e-5)
 
 
+def test_packed_map_is_small_and_its_worst_share_is_hardly_off(folder):
+    maps = app.shrink_maps(Held(folder).predict(picture(800, 1280)))
+    packed = app.pack_maps(maps)
+    assert len(packed) < 0.16 * maps.nbytes
+    _, found = unpacked(json.dumps({"width": 1024, "height": 640}).encode() + b"\n" + packed)
+    parts = [each.reshape(20, 32, 16, 64).sum(axis=(1, 3), dtype=float) for each in (maps[0], found[0])]
+    before, after = (part / part.sum() for part in parts)  # a grid of regions of 64 x 32 cells
+    assert np.abs(after - before).max() < 2e-8
+    assert np.abs(found - maps).max() < LEVEL
+
+
 @pytest.mark.parametrize(
     ("screen", "rows"),
     [
-        ("", "0-960,440-1400"),
-        ("whole", "0-1400"),
-        ("desktop", "0-250,250-500,500-750,750-1000,1000-1250,1150-1400"),
+        ("", [[0, 960], [440, 1400]]),
+        ("whole", [[0, 1400]]),
+        ("desktop", [[0, 250], [250, 500], [500, 750], [750, 1000], [1000, 1250], [1150, 1400]]),
     ],
 )
 def test_a_long_page_is_cut_as_predict_cuts_it_unless_the_page_asks_for_another_map(
@@ -90,9 +109,11 @@ def test_a_long_page_is_cut_as_predict_cuts_it_unless_the_page_asks_for_another_
 ):
     pixels = written(1400, 400)
     response = client.post(f"/map?screen={screen}", content=encoded(pixels), headers=BYTES)
-    assert response.headers["map-screens"] == rows
-    assert (response.headers["map-kind"], response.headers["map-page"]) == ("page", "1")
-    np.testing.assert_array_equal(shown(response), app.shrink_maps(predictor.predict(pixels, screen)).squeeze())
+    facts, small = shown(response)
+    assert facts["windows"] == rows
+    assert (facts["kind"], facts["page"]) == ("page", 1)
+    expected = app.shrink_maps(predictor.predict(pixels, screen)).squeeze()
+    np.testing.assert_allclose(small, expected, rtol=0, atol=LEVEL)
 
 
 def test_downloads_are_what_predict_writes(client, predictor):
@@ -112,11 +133,11 @@ def test_downloads_are_what_predict_writes(client, predictor):
 @pytest.mark.parametrize(
     ("path", "content", "status", "reason"),
     [
-        ("/map", b"words, not an image", 422, "is not a JPEG, PNG"),
-        ("/map", b"", 422, "the file is empty"),
+        ("/map.png", b"words, not an image", 422, "is not a JPEG, PNG"),
+        ("/map.png", b"", 422, "the file is empty"),
         ("/overlay.png?opacity=2", encoded(picture(9, 9)), 400, "opacity"),
         ("/map?screen=tv", encoded(picture(9, 9)), 400, "screen must be one of whole, desktop, phone"),
-        ("/map", encoded(picture(210, 210)), 422, "megapixels. At most 0.04 are allowed"),
+        ("/map.png", encoded(picture(210, 210)), 422, "megapixels. At most 0.04 are allowed"),
         ("/map", bytes(380_000), 413, "more than 0.3 MB"),
         ("/map", (bytes(200_000), bytes(200_000)), 413, "more than 0.3 MB"),
     ],
@@ -128,6 +149,12 @@ def test_every_limit_has_its_reason(client, monkeypatch, path, content, status, 
     response = client.post(path, content=body, headers=BYTES)
     assert response.status_code == status, response.text
     assert reason in response.json()["error"]
+
+
+def test_an_image_that_cannot_be_read_ends_the_stream_of_its_map(client):
+    lines, maps = unpacked(client.post("/map", content=b"words", headers=BYTES).content)
+    assert "is not a JPEG, PNG" in lines[-1]["error"]
+    assert maps is None
 
 
 @pytest.mark.parametrize(
@@ -208,14 +235,28 @@ def test_one_prediction_runs_at_a_time(client, predictor):
             assert predictor.count <= before + 1
         finally:
             predictor.let_go.set()
-    assert [response.result().status_code for response in responses] == [200] * 3
+    told = [unpacked(response.result().content)[0] for response in responses]
+    assert sorted(len(lines) for lines in told) == [2, 3, 3]
+    assert sum(lines[0] == {"waiting": OTHERS} for lines in told) == 2
     assert predictor.count == before + 3
+
+
+def test_screens_of_a_long_page_are_told_and_the_work_ends_after_the_one_at_which_the_client_leaves(client):
+    long = encoded(written(21030, 390))
+    with client.stream("POST", "/map", content=long, headers=BYTES) as response:
+        lines = response.iter_lines()
+        told = [json.loads(next(lines)) for _ in range(2)]
+    assert told == [{"waiting": f"Predicting screen {number} of 23…"} for number in (1, 2)]
+    start = time.monotonic()
+    assert client.post("/map", content=encoded(picture(40, 40)), headers=BYTES).status_code == 200
+    assert time.monotonic() - start < 10
 
 
 def test_nothing_is_stored_or_logged(client, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert client.post("/map", content=encoded(picture(1500, 1500)), headers=BYTES).status_code == 200
-    assert client.post("/map", content=b"secret words", headers=BYTES).status_code == 422
+    assert client.post("/map", content=b"secret words", headers=BYTES).status_code == 200
+    assert client.post("/map.png", content=b"secret words", headers=BYTES).status_code == 422
     assert not list(tmp_path.iterdir())
     assert capfd.readouterr() == ("", "")
 
@@ -228,21 +269,51 @@ def test_loopback_is_recognised():
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.7", "example.com")))
 
 
-def test_command_prints_the_address_and_shuts_down_cleanly(folder):
-    arguments = ["demo", "--model", str(folder), "--port", "0", "--host", "0.0.0.0"]
+@contextlib.contextmanager
+def commanded(folder, host):
+    """Run the command; yields its process, the port, and its lines before the one with the address."""
+    arguments = ["demo", "--model", str(folder), "--port", "0", "--host", host]
     command = [sys.executable, "-m", "tests.studio.narrow_command", *arguments]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=environment, cwd=pathlib.Path(__file__).parents[2]
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        cwd=pathlib.Path(__file__).parents[2],
     ) as process:
         try:
-            assert next(process.stdout) == "loading the model\n"
-            assert next(process.stdout).startswith("warning: everyone who can reach 0.0.0.0 can use the page")
-            line = next(process.stdout)
-            port = line.partition("http://0.0.0.0:")[2].partition("/")[0]
-            response = httpx.post(f"http://127.0.0.1:{port}/map", content=encoded(picture(30, 40)), headers=BYTES)
-            assert shown(response).shape == (30, 40)
+            lines = []
+            while "is served at" not in (line := next(process.stdout)):
+                lines.append(line)
+            yield process, line.partition(f"http://{host}:")[2].partition("/")[0], lines
         finally:
-            process.send_signal(signal.SIGINT)
+            process.kill()
+
+
+def test_command_prints_the_address_and_shuts_down_cleanly(folder):
+    with commanded(folder, "0.0.0.0") as (process, port, lines):
+        assert lines[0] == "loading the model\n"
+        assert lines[1].startswith("warning: everyone who can reach 0.0.0.0 can use the page")
+        response = httpx.post(f"http://127.0.0.1:{port}/map", content=encoded(picture(30, 40)), headers=BYTES)
+        assert shown(response)[1].shape == (30, 40)
+        process.send_signal(signal.SIGINT)
         assert process.stdout.read() == "stopped\n"
-    assert process.returncode == 0
+        assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize(("path", "status"), [("/map", 200), ("/map.png", 503)])
+def test_ctrl_c_during_a_prediction_ends_in_one_line(folder, path, status):
+    with commanded(folder, "127.0.0.1") as (process, port, _), httpx.Client(timeout=60) as client:
+        body = encoded(written(60_000, 320))
+        with concurrent.futures.ThreadPoolExecutor(8) as senders:
+            address = f"http://127.0.0.1:{port}{path}"
+            waiting = [senders.submit(client.post, address, content=body, headers=BYTES) for _ in range(8)]
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            assert process.stdout.read() == "stopped\n"
+            assert process.wait(30) == 0
+            assert time.monotonic() - start < 10
+        assert status in {each.result().status_code for each in waiting}
+        assert process.stderr.read().count("\n") == 1  # which model it is

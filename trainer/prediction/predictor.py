@@ -4,7 +4,7 @@ import functools
 import os
 import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,13 +123,24 @@ class Predictor:
         }
         return Prepared((height, width), page, rows, inputs)
 
-    def forward(self, prepared: Prepared) -> dict[str, Map]:
+    def forward(self, prepared: Prepared, begin: Callable[[int, int], None] | None = None) -> dict[str, Map]:
         """Run the network. Returns kind -> the maps (n, H, W) in [0, 1] of the n screens, still padded.
+
+        Args:
+            prepared: the image.
+            begin: as for `predict`.
 
         Raises:
             UserError: a prediction is not finite.
         """
-        return {kind: self.predict_prepared(batch, kind) for kind, batch in prepared.inputs.items()}
+        if begin is None:
+            return {kind: self.predict_prepared(batch, kind) for kind, batch in prepared.inputs.items()}
+        maps: dict[str, list[Map]] = {kind: [] for kind in prepared.inputs}
+        for index in range(len(prepared.screens)):
+            begin(index + 1, len(prepared.screens))
+            for kind, batch in prepared.inputs.items():
+                maps[kind].append(self.predict_prepared(batch[index : index + 1], kind))
+        return {kind: np.concatenate(each) for kind, each in maps.items()}
 
     def restore(
         self, prepared: Prepared, maps: Mapping[str, Map], size: Sequence[int] | None = None
@@ -167,6 +178,7 @@ class Predictor:
         kind: str | float = "",
         size: Sequence[int] | None = None,
         like: SaliencyMap | None = None,
+        begin: Callable[[int, int], None] | None = None,
     ) -> SaliencyMap:
         """Predict the saliency map of an image, and of a long page the map of each screen alone.
 
@@ -178,6 +190,8 @@ class Predictor:
             size: (h, w) of the map, pixels. None for the image's own.
             like: the map of another image of the same proportions. The image is seen as that one was, with its
                 screens, and its map has that one's size. `screen` and `kind` say nothing then.
+            begin: called with the number of a screen, 1 for the top, and of all, before each is predicted. What it
+                raises ends the prediction.
 
         Returns:
             (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.
@@ -186,7 +200,7 @@ class Predictor:
             UserError: the prediction is not finite, or the model has nothing of its own for the `kind`.
         """
         prepared = self.prepare(image, screen, kind, like)
-        return self.restore(prepared, self.forward(prepared), size)
+        return self.restore(prepared, self.forward(prepared, begin), size)
 
     def predict_prepared(self, batch: Any, kind: str = PICTURE) -> Map:
         """Predict the maps, (n, H, W) in [0, 1], of images (n, H, W, 3), 0..255, prepared as `kind`.

@@ -1,5 +1,9 @@
 /** Requests to the server of this page. A site without one has another module of this name: studio/site/page/server.js. */
 
+const NEWLINE = 10;
+/** The largest of 16 bits. */
+const LEVELS = 65535;
+
 /** An error with a message for the user; `gone` if the server did not respond at all. */
 export class Failure extends Error {
   constructor(message, gone = false) {
@@ -31,18 +35,50 @@ export async function readExample(path) {
  * The map has `windows`, the rows [top, bottom] of each screen in pixels of the image, and `values`, the maps of the
  * screens one below the other, row by row, each of the same `width` and `height`. Its `page` is how much the image was seen
  * as a page, its `kind` what it is more than half, and `seenAs` says it in words, or nothing if the model sees all images
- * alike. `asked` is what was asked for. A module that has more to say about the wait calls a fourth argument with it, a text.
+ * alike. `asked` is what was asked for. `tell` is called with texts about the wait.
  */
-export async function predict(file, { screen = "", kind = "", page = "" }, signal) {
+export async function predict(file, { screen = "", kind = "", page = "" }, signal, tell = () => {}) {
   const asked = { screen, kind, page };
   const response = await post(`map?${queryOf(asked)}`, file, signal);
-  const size = (name) => response.headers.get(name).split("x").map(Number);
-  const [width, height] = size("map-size");
-  const [imageWidth, imageHeight] = size("image-size");
-  const values = new Float32Array(await received(response.arrayBuffer()));
-  const windows = response.headers.get("map-screens").split(",").map((rows) => rows.split("-").map(Number));
-  const [seen, weight, seenAs] = ["map-kind", "map-page", "map-seen-as"].map((name) => response.headers.get(name));
-  return { values, width, height, imageWidth, imageHeight, windows, kind: seen, page: Number(weight), seenAs, asked };
+  const { packed, ...map } = await readMap(response.body.getReader(), tell);
+  return { ...map, values: await unpack(packed, map.width), asked };
+}
+
+/** Read lines of JSON about the wait, then the line of a map, and the `packed` map that follows it. */
+async function readMap(reader, tell) {
+  let map = null;
+  let rest = new Uint8Array();
+  for (;;) {
+    const { done, value } = await received(reader.read());
+    if (done) break;
+    rest = new Uint8Array(await new Blob([rest, value]).arrayBuffer());
+    for (let end = rest.indexOf(NEWLINE); !map && end >= 0; end = rest.indexOf(NEWLINE)) {
+      const { waiting, error, ...facts } = JSON.parse(new TextDecoder().decode(rest.subarray(0, end)));
+      if (error) throw new Failure(error);
+      if (waiting) tell(waiting);
+      else map = facts;
+      rest = rest.subarray(end + 1);
+    }
+  }
+  return { ...map, packed: rest };
+}
+
+/** Unpack maps of a `width`, as `pack_maps` of studio/demo/app.py packs them: the differences between their neighbours. */
+async function unpack(packed, width) {
+  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await received(new Response(plain).arrayBuffer()));
+  const count = bytes.length / 2;
+  const values = new Float32Array(count);
+  const steps = new Uint16Array(width); // from column to column of a row
+  let level = 0;
+  for (let at = 0; at < count; at += 1) {
+    const x = at % width;
+    const code = bytes[at] | (bytes[count + at] << 8);
+    steps[x] += (code >>> 1) ^ -(code & 1);
+    level = (x ? level : 0) + steps[x];
+    values[at] = (level & LEVELS) / LEVELS;
+  }
+  return values;
 }
 
 /** What is asked for as the query of an address. */
