@@ -84,6 +84,7 @@ def opened(browser, usual, address):
             if options or place != address:
                 watched.append(Watched(contexts.enter_context(browser.new_context(**options)), place))
             else:
+                usual.page.evaluate("sessionStorage.clear()")  # the regions of the test before
                 usual.page.goto(address)
                 watched.append(usual)
             watched[-1].page.locator(f"{FIRST} .choose").wait_for()
@@ -103,7 +104,7 @@ def rest(page):
 
 
 def troubles_of(watched):
-    """The troubles of a page, but for maps: some are cancelled, and Chromium calls streams failed that were read."""
+    """The troubles of a page but maps: some are cancelled, and Chromium calls a stream that was read failed."""
     return [each for each in watched.troubles if not re.search(r"^failed: .*/map\?", each)]
 
 
@@ -375,6 +376,100 @@ def test_region_is_moved_resized_removed_and_each_change_undone(opened):
     assert page.locator("#undo").is_disabled()
 
 
+def test_what_was_undone_is_done_again_also_after_another_image(opened):
+    page = opened().page
+    load(page, file("one.png", picture(300, 400)))
+    drag(page, (0.2, 0.2), (0.4, 0.4))
+    drag(page, (0.6, 0.6), (0.8, 0.9))
+
+    def places():
+        return [[row[side] for side in ("x", "y", "width", "height")] for row in rows(page)]
+
+    both = places()
+    for keys in ("Control+y", "Control+Shift+Z"):
+        page.keyboard.press("Control+z")
+        assert places() == both[:1]
+        page.keyboard.press(keys)
+        assert places() == both
+    page.click("#undo")
+    load(page, file("two.png", picture(600, 800)))
+    page.click("#redo")
+    assert places() == [[2 * side for side in place] for place in both]
+    page.click("#undo")
+    drag(page, (0.1, 0.1), (0.2, 0.2))
+    assert page.locator("#redo").is_disabled()
+
+
+def test_regions_stay_when_the_page_is_loaded_again(opened):
+    page = opened().page
+    load(page, file("one.png", picture(300, 400)))
+    drag(page, (0.2, 0.2), (0.4, 0.4))
+    page.locator("tbody input").fill("Logo")
+    before = rows(page)
+    rest(page)
+    page.reload()
+    page.locator("#kept", has_text="Logo").wait_for()
+    assert page.evaluate("Object.keys(sessionStorage)") == ["regions"]
+    load(page, file("one.png", picture(300, 400)))
+    assert not page.locator("#kept").is_visible()
+    assert rows(page) == before
+    page.click("#add")
+    assert rows(page)[1]["region"] == "Region 2"
+
+
+WRITTEN = {"images": [{"name": "broken.png"}, {"regions": [{"region": "a b:10%,12.5%,20%,50%"}]}]}
+MARKED = [
+    {"picture": "A", "region": "logo", "x": 20, "y": 10, "width": 80.5, "height": 30},
+    {"picture": "B", "region": "logo", "x": 0, "y": 0, "width": 9, "height": 9},
+    {"picture": "A", "region": "buy", "x": 0, "y": 0, "width": 200, "height": 100, "selector": "#buy"},
+]
+
+
+@pytest.mark.parametrize("content", [WRITTEN, MARKED])
+def test_regions_of_a_file_are_loaded_as_check_reads_them(opened, tmp_path, content):
+    page = opened().page
+    (tmp_path / "regions.json").write_text(json.dumps(content))
+    saved = {"name": "r.json", "mimeType": "application/json", "buffer": json.dumps(content).encode()}
+    page.evaluate(DROP, ["body", [["r.json", base64.b64encode(saved["buffer"]).decode()]]])
+    page.locator("#kept", has_text="r.json").wait_for()
+    load(page, file("one.png", picture(300, 400)))
+    page.locator(".box").first.wait_for()
+    expected = read_regions(tmp_path / "regions.json")
+    boxes = [region.box((300, 400)) for region in expected]
+    places = [[x.start, y.start, x.stop - x.start, y.stop - y.start] for y, x in boxes]
+    found = rows(page)
+    assert [row["region"] for row in found] == [region.name for region in expected]
+    assert [[row[side] for side in ("x", "y", "width", "height")] for row in found] == places
+    drag(page, (0.95, 0.95), (0.99, 0.99))
+    page.locator("#load + input").set_input_files(saved)
+    page.locator("tbody tr").nth(len(found)).wait_for(state="detached")
+    page.click("#undo")
+    assert len(rows(page)) == len(found) + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no regions"),
+        ('{"images": [{"regions": []}]}', "no regions"),
+        ('{"images": [{"regions": [{"region": "logo:1,2,3"}]}]}', "logo"),
+        ('[{"picture": "A", "region": "logo", "x": 1, "y": 2, "width": 0, "height": 3}]', "logo"),
+        ('[{"picture": "A", "region": "logo", "x": 390, "y": 2, "width": 20, "height": 3}]', "400 pixels wide"),
+        ('[{"picture": "A", "region": "buy", "selector": "#buy"}]', "selector"),
+        ("[null]", "no name"),
+    ],
+)
+def test_a_broken_file_of_regions_is_refused_with_its_fault(opened, content, reason):
+    page = opened().page
+    load(page, file("one.png", picture(300, 400)))
+    broken = {"name": "r.json", "mimeType": "application/json", "buffer": content.encode()}
+    page.locator("#load + input").set_input_files(broken)
+    page.locator("#message", has_text="r.json").wait_for()
+    assert reason in page.locator("#message").inner_text()
+    assert page.locator(".box").count() == 0
+
+
 def test_everything_can_be_done_with_keys_alone(opened):
     page = opened().page
 
@@ -597,6 +692,88 @@ def test_page_prints_maps_regions_and_figures_on_white_without_buttons(opened):
     colors = "[...document.querySelectorAll('.card')].map((card) => getComputedStyle(card).backgroundColor)"
     assert set(page.evaluate(colors)) == {"rgb(255, 255, 255)"}
     assert page.evaluate(CONTRAST) == []
+
+
+# === Many images ===
+
+
+def test_many_images_are_a_strip_and_are_compared_in_one_table_and_file(opened, predictor):
+    page = opened(locale="en", viewport={"width": 1280, "height": 900}).page
+    pixels = {f"{seed}.png": picture(40 + seed, 60, seed) for seed in range(12)}
+    uploads = [file(name, each) for name, each in pixels.items()]
+    uploads[1:1] = [{"name": "notes.txt", "mimeType": "text/plain", "buffer": b"only words"}]
+    page.locator(f"{FIRST} input[type=file]").set_input_files(uploads)
+    page.locator("#strip .progress", has_text="12 of 13 images predicted, 1 failed").wait_for()
+    assert page.locator("#strip .name").all_inner_texts() == [each["name"] for each in uploads]
+    assert "notes.txt is not a JPEG" in page.locator("#strip .failed").inner_text()
+    assert page.locator(f"{FIRST} .name").inner_text() == "0.png"
+    assert not page.locator("#message").is_visible()
+    drag(page, (0.1, 0.1), (0.5, 0.6))
+    drag(page, (0.6, 0.2), (0.9, 0.9))
+    page.locator("#all td", has_text="peak").nth(23).wait_for()
+    rows_of_all = list(csv.DictReader(io.StringIO(download(page, "#all-csv")[1].decode())))
+    assert len(rows_of_all) == 25
+    for row in rows_of_all:
+        if row["error"]:
+            assert row["file"] == "notes.txt"
+            continue
+        numbers = {name: float(value) for name, value in row.items() if name not in ("file", "region") and value}
+        check({**row, **numbers}, predictor.predict(pixels[row["file"]]), 1e-5)
+    shares = [f"{100 * float(row['share']):.1f}%" for row in rows_of_all if row["share"]]
+    assert [text.split("\n")[0] for text in page.locator("#all td[data-label]").all_inner_texts()] == shares
+    assert page.locator("#strip .state").first.inner_text() == shares[1]  # of the region that is selected
+    assert page.evaluate(NAMELESS) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(CONTRAST) == []
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_a_thumbnail_shows_its_image_at_once_as_the_panel_that_is_chosen(opened, predictor):
+    page = opened(locale="en").page
+    page.locator(f"{FIRST} input[type=file]").set_input_files(
+        [file(f"{n}.png", picture(40, 60, n)) for n in range(4)]
+    )
+    page.locator("#strip .progress", has_text="4 of 4 images predicted").wait_for()
+    rest(page)
+    count = predictor.count
+    thumbnails = page.locator("#strip li button")
+    thumbnails.nth(2).focus()
+    page.keyboard.press("Enter")
+    page.locator(f"{FIRST} .name", has_text="2.png").wait_for()
+    page.click("#compare")
+    page.locator("#strip [value=B]").check(force=True)
+    thumbnails.nth(3).click()
+    page.locator(f"{SECOND} .name", has_text="3.png").wait_for()
+    marks = page.locator("#strip li b").all_inner_texts()
+    assert [mark for mark in marks if mark] == ["A", "B"]
+    page.locator(f"{FIRST} input[type=file]").set_input_files(file("late.png", picture(40, 60, 9)))
+    page.locator(f"{FIRST} .name", has_text="late.png").wait_for()
+    page.locator("#strip .progress", has_text="5 of 5 images predicted").wait_for()
+    rest(page)
+    assert predictor.count > count
+    page.click("#strip .close")
+    assert not page.locator("#strip").is_visible()
+    assert not page.locator("#all").is_visible()
+    assert page.locator(f"{FIRST} .name").inner_text() == "late.png"
+
+
+def test_the_strip_can_pause_and_says_which_images_are_too_many(opened, predictor):
+    page = opened(locale="en").page
+    predictor.let_go.clear()
+    try:
+        uploads = [file(f"{n}.png", picture(9, 9, n)) for n in range(103)]
+        page.locator(f"{FIRST} input[type=file]").set_input_files(uploads)
+        page.locator("#message", has_text="3 images of 103 are left out").wait_for()
+        page.click("#strip .pause")
+        page.locator("#strip .predicting").wait_for(state="detached")
+    finally:
+        predictor.let_go.set()
+    page.wait_for_timeout(300)
+    assert page.locator("#strip .ready").count() == 0
+    page.click("#strip .pause")
+    page.locator("#strip .progress", has_text="100 of 100 images predicted").wait_for()
 
 
 # === What goes wrong ===

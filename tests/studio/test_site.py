@@ -77,6 +77,7 @@ def usual(browser, folder):
 @pytest.fixture
 def page(usual):
     """The site, newly loaded; fails on troubles."""
+    usual.page.evaluate("sessionStorage.clear()")  # the regions of the test before
     usual.page.reload()
     usual.page.locator(f"{FIRST} .choose").wait_for()
     usual.troubles.clear()  # requests of the page before

@@ -1,16 +1,23 @@
 /** Builds the page: images A and B, how they are shown, and the regions on both. */
 
-import { announce, complain, make, save } from "./dom.js";
+import { announce, complain, counted, make, save } from "./dom.js";
+import { keep, restore } from "./kept.js";
 import { Painter, moved } from "./map.js";
+import { Maps } from "./maps.js";
+import { Overview } from "./overview.js";
 import { Panel } from "./panel.js";
+import { isRegionFile, readRegions } from "./region_file.js";
 import { Regions } from "./regions.js";
-import { given, readFacts } from "./server.js";
+import { Failure, given, readFacts } from "./server.js";
+import { Strip } from "./strip.js";
 import { Table, changesOf, overall, toCsv, toJson, unseenIn, verdict } from "./table.js";
 import { Unseen } from "./unseen.js";
 
 const find = (selector) => document.querySelector(selector);
 /** A new region has this part of the sides of the image. */
 const NEW_PART = 1 / 5;
+/** More images than these are shown as a strip. */
+const COMPARED = 2;
 
 class Page {
   #facts;
@@ -19,18 +26,26 @@ class Page {
   #panels;
   #painter;
   #table;
+  #strip;
+  #overview;
   #comparing = false;
+  /** A file of regions that waits for image A. */
+  #regionFile = null;
 
   constructor(facts) {
     this.#facts = facts;
     this.#painter = new Painter(facts);
     this.#table = new Table(find("#results table"), this.#regions, facts.meanings, facts.region_colors);
     this.#unseen = new Unseen(facts.clear);
-    const shared = { facts, painter: this.#painter, regions: this.#regions, unseen: this.#unseen };
+    const maps = new Maps(facts);
+    this.#strip = new Strip(find("#strip"), maps);
+    this.#overview = new Overview(find("#all table"), this.#regions);
+    const shared = { facts, maps, painter: this.#painter, regions: this.#regions, unseen: this.#unseen };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#images").append(...this.#panels.map((panel) => panel.element));
     this.#describe(facts);
     this.#listen();
+    restore(this.#regions);
     this.#compare(false);
     this.#look();
   }
@@ -67,13 +82,20 @@ class Page {
     find("#screen").addEventListener("change", () => this.#reload());
     find("#compare").addEventListener("click", () => this.#compare(!this.#comparing));
     find("#add").addEventListener("click", () => this.#add());
-    find("#undo").addEventListener("click", () => this.#undo());
+    find("#undo").addEventListener("click", () => this.#step("undo"));
+    find("#redo").addEventListener("click", () => this.#step("redo"));
+    find("#load").addEventListener("click", () => find("#load + input").click());
+    find("#load + input").addEventListener("change", ({ target }) => {
+      for (const file of target.files) this.#load(file);
+      target.value = "";
+    });
     find("#csv").addEventListener("click", () => save(toCsv(this.#images()), a.file.name, "regions.csv"));
     find("#json").addEventListener("click", () => save(toJson(this.#images()), a.file.name, "regions.json"));
     find("#print").addEventListener("click", () => window.print());
     window.addEventListener("beforeprint", () => (find("#meanings").open = true));
     a.addEventListener("map", () => {
       this.#regions.resize(a.size);
+      if (this.#regionFile) this.#load(this.#regionFile);
       this.#update();
       this.#look();
       b.reload();
@@ -85,15 +107,29 @@ class Page {
         this.#look();
       });
     }
-    for (const panel of this.#panels) panel.addEventListener("open", () => this.#update());
+    for (const panel of this.#panels) {
+      panel.addEventListener("open", () => this.#update());
+      panel.addEventListener("files", (event) => this.#take(event, event.detail, panel));
+    }
+    this.#strip.addEventListener("choose", ({ detail }) => this.#chosen.load(detail));
+    this.#strip.addEventListener("ready", ({ detail }) => a.isOpen || a.load(detail));
+    this.#strip.addEventListener("change", () => this.#overlook());
+    this.#overview.addEventListener("change", () => this.#mark());
+    find("#all-csv").addEventListener("click", () => save(toCsv(this.#overview.images), "all", "regions.csv"));
     this.#unseen.addEventListener("change", () => this.#measure());
     this.#unseen.addEventListener("rest", () => find("#work").classList.remove("is-measuring"));
-    for (const kind of ["change", "select"]) this.#regions.addEventListener(kind, () => this.#measure());
+    for (const kind of ["change", "select"]) {
+      this.#regions.addEventListener(kind, () => {
+        this.#measure();
+        this.#overlook();
+      });
+    }
+    this.#regions.addEventListener("change", () => keep(this.#regions));
     document.addEventListener("keydown", (event) => {
-      const isUndo = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key === "z";
-      if (!isUndo || event.target.matches("input[type=text]")) return; // a text field has its own undo
+      const way = wayOf(event);
+      if (!way || event.target.matches("input[type=text]")) return; // a text field has its own undo
       event.preventDefault();
-      this.#undo();
+      this.#step(way);
     });
     document.addEventListener("paste", (event) => this.#take(event, event.clipboardData.files));
     document.addEventListener("dragover", (event) => this.#hover(event, this.#under(event)));
@@ -105,23 +141,68 @@ class Page {
     });
   }
 
-  /** Load dropped or pasted images: one into `panel`, or else into the first empty panel; two are compared. */
+  /**
+   * Load files that were chosen, dropped or pasted: one image into `panel`, or else into the first empty panel. Two are
+   * compared, and more are shown as a strip, to which later ones are added.
+   */
   #take(event, files, panel = null) {
-    const images = [...files];
-    if (!images.length) return;
+    if (!files.length) return;
     event.preventDefault();
+    const images = [...files].filter((file) => !isRegionFile(file));
+    for (const file of [...files].filter(isRegionFile)) this.#load(file, images.length > 0);
     const [a, b] = this.#panels;
-    if (images.length > 1) {
+    const isMany = images.length > COMPARED || this.#strip.entries.length > 0;
+    if (isMany) this.#strip.add(images);
+    if (images.length === 1) {
+      (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(images[0]);
+    } else if (images.length === COMPARED && !isMany) {
       this.#compare(true);
       a.load(images[0]).then(() => b.load(images[1]));
-    } else {
-      (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(images[0]);
     }
   }
 
   /** Show an image as A. */
   show(file) {
     this.#panels[0].load(file);
+  }
+
+  /** Put the regions of a file in the place of all, at once or on the next map of image A. */
+  async #load(file, waits = false) {
+    const [a] = this.#panels;
+    this.#regionFile = waits || !a.map ? file : null;
+    this.#measure();
+    if (this.#regionFile) return;
+    try {
+      const regions = await readRegions(file, a.size);
+      this.#regions.replace(regions);
+      announce(`${counted(regions.length, "region")} of ${file.name} loaded`);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      complain(error.message);
+    }
+  }
+
+  /** The panel for the image that is chosen on the strip. */
+  get #chosen() {
+    const [a, b] = this.#panels;
+    return this.#comparing && find("#strip [value=B]").checked ? b : a;
+  }
+
+  /** Measure all images of the strip, and show the result. */
+  #overlook() {
+    find("#all").hidden = !this.#strip.entries.length;
+    find("#all .hint").hidden = this.#regions.list.length > 0;
+    find("#all-csv").hidden = !this.#regions.list.length;
+    this.#mark();
+    if (this.#strip.entries.length) this.#overview.want(this.#strip.entries);
+  }
+
+  #mark() {
+    const [a, b] = this.#panels;
+    const { entries } = this.#strip;
+    const shown = this.#comparing ? { A: a.file, B: b.file } : { A: a.file };
+    this.#strip.mark(shown, (file) => this.#overview.shareOn(entries.findIndex((entry) => entry.file === file)) || "ready");
+    find("#strip .of-b").hidden = !this.#comparing;
   }
 
   #under(event) {
@@ -141,10 +222,11 @@ class Page {
     a.boxes.focus(this.#regions.add(x, y, side(width), side(height)));
   }
 
-  #undo() {
-    if (!this.#regions.canUndo) return;
-    this.#regions.undo();
-    announce("Undone");
+  /** Go a step back or forth: `undo` or `redo`. */
+  #step(way) {
+    if (find(`#${way}`).disabled) return;
+    this.#regions[way]();
+    announce({ undo: "Undone", redo: "Done again" }[way]);
   }
 
   /** Show image B, too, or hide it; it stays loaded. */
@@ -171,6 +253,7 @@ class Page {
     const [a, b] = this.#panels;
     const screen = find("#screen").value;
     const asked = { screen, kind: { "": "", whole: "picture" }[screen] ?? "page", page: "" };
+    this.#strip.ask(asked);
     a.show({ view, opacity, asked });
     b.show({ view, opacity, asked: a.map ? asSeen(a.map) : asked }); // what is compared is seen alike
     this.#frame();
@@ -194,6 +277,7 @@ class Page {
     const names = this.#shown.map(({ file }) => file.name);
     if (names.length) document.title = `Predicted attention: ${names.join(", ")}`; // names a printed PDF
     for (const panel of this.#panels) panel.boxes.draw();
+    this.#mark();
     find("#difference").hidden = !(this.#comparing && a.map && b.map);
     this.#drawDifference();
     this.#measure();
@@ -244,9 +328,11 @@ class Page {
     const [a, b] = this.#panels;
     const count = this.#regions.list.length;
     find("#undo").disabled = !this.#regions.canUndo;
+    find("#redo").disabled = !this.#regions.canRedo;
+    this.#tellKept(!a.map);
     for (const button of ["#csv", "#json"]) find(button).hidden = !count;
-    if (!a.map) return;
     const [ofA, ofB] = [a.measures(), this.#comparing ? b.measures() : null];
+    if (!ofA) return;
     const changes = ofB && this.#isComparable ? changesOf(ofA, ofB, this.#facts.clear) : null;
     this.#table.show(ofA, ofB, changes);
     find("#verdict").hidden = !(changes && count);
@@ -263,6 +349,15 @@ class Page {
     find("#meanings").hidden = !count;
   }
 
+  /** Say which regions wait for an image. */
+  #tellKept(isWaiting) {
+    const { list } = this.#regions;
+    const file = this.#regionFile?.name;
+    const kept = file ? `The regions of ${file}` : `${counted(list.length, "region")} from before (${list.map(({ name }) => name).join(", ")})`;
+    find("#kept").hidden = !isWaiting || !(file || list.length);
+    find("#kept").textContent = `${kept} will be on the next image.`;
+  }
+
   #images() {
     return this.#shown.map((panel) => ({
       slot: panel === this.#panels[0] ? "A" : "B",
@@ -271,6 +366,14 @@ class Page {
       measures: panel.measures(),
     }));
   }
+}
+
+/** Whether keys undo or redo: Ctrl or Command with Z, with Shift + Z, or with Y. */
+function wayOf({ ctrlKey, metaKey, altKey, shiftKey, key }) {
+  if (!(ctrlKey || metaKey) || altKey) return "";
+  const letter = key.toLowerCase();
+  if (letter === "z") return shiftKey ? "redo" : "undo";
+  return letter === "y" && !shiftKey ? "redo" : "";
 }
 
 /** What to ask for, so that another image is seen as the one of a map: on the same screens, and as much as a page. */

@@ -42,6 +42,7 @@ export class Boxes {
 
   /** Update the boxes to the current regions. */
   draw() {
+    if (!this.#size()) return;
     const measures = this.#measures();
     for (const [region, box] of this.#boxes) {
       if (!this.#regions.list.includes(region)) {

@@ -46,6 +46,15 @@ export function forgive() {
   bar().hidden = true;
 }
 
+/** The message of an error, with the file's name unless the server is gone. */
+export function explain({ message, gone }, file) {
+  if (gone) return message;
+  return message.startsWith("the file ") ? message.replace("the file", () => file.name) : `${file.name}: ${message}`;
+}
+
+/** Format 1 as `1 image`, and 3 as `3 images`. */
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 /** Format 0.2345 as 23.5%. */
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%`;
 

@@ -1,16 +1,17 @@
 /** One image, A or B: how the user chooses it, and the map over it. */
 
 import { Boxes } from "./boxes.js";
-import { announce, complain, forgive, make, percent, save } from "./dom.js";
+import { announce, complain, explain, forgive, make, percent, save } from "./dom.js";
 import { Measurable, measureAll } from "./map.js";
-import { Failure, derive, open, predict, queryOf, readExample } from "./server.js";
+import { isSame } from "./maps.js";
+import { Failure, derive, open, queryOf, readExample } from "./server.js";
 
 /** Ratio of height and width from which on an image may be seen at full width. */
 const TALL = 1.5;
 
 /**
- * Dispatches `open` when it shows another image, or none, and `map` when a map arrives. It shows `file` and `map`,
- * which are null while it is empty.
+ * Dispatches `open` when it shows another image, or none, `map` when a map arrives, and `files`, with the files as its
+ * `detail`, when somebody chooses some. It shows `file` and `map`, which are null while it is empty.
  */
 export class Panel extends EventTarget {
   file = null;
@@ -19,6 +20,7 @@ export class Panel extends EventTarget {
   isNew = false;
   #slot;
   #facts;
+  #maps;
   #painter;
   #regions;
   #url = "";
@@ -26,10 +28,11 @@ export class Panel extends EventTarget {
   #look = { view: "heat", opacity: 1, asked: { screen: "", kind: "", page: "" } };
   #request = null;
 
-  constructor(slot, { facts, painter, regions, unseen }) {
+  constructor(slot, { facts, maps, painter, regions, unseen }) {
     super();
     this.#slot = slot;
     this.#facts = facts;
+    this.#maps = maps;
     this.#painter = painter;
     this.#regions = regions;
     this.#unseen = unseen;
@@ -58,7 +61,7 @@ export class Panel extends EventTarget {
     click(".replace", () => input.click());
     click(".cancel", () => this.#cancel());
     input.addEventListener("change", () => {
-      if (input.files.length) this.load(input.files[0]);
+      this.dispatchEvent(new CustomEvent("files", { detail: [...input.files] }));
       input.value = "";
     });
     for (const button of this.element.querySelectorAll("[data-example]")) {
@@ -153,8 +156,7 @@ export class Panel extends EventTarget {
     const url = URL.createObjectURL(file);
     this.#wait(true, request);
     try {
-      if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
-      const predicted = predict(file, this.#look.asked, request.signal, (text) => this.#tell(text));
+      const predicted = this.#maps.predict(file, this.#look.asked, request.signal, (text) => this.#tell(text));
       const [map, visible] = await Promise.all([predicted, this.#preview(url, request)]);
       request.signal.throwIfAborted();
       URL.revokeObjectURL(this.#url);
@@ -242,10 +244,7 @@ export class Panel extends EventTarget {
   /** Fetch the map again, if it is not what is asked for. */
   async reload() {
     if (!this.map) return;
-    const { asked } = this.#look;
-    const before = this.map.asked;
-    const isAsked = before.screen === asked.screen && before.kind === asked.kind && before.page === asked.page;
-    if (!isAsked) await this.load(this.file);
+    if (!isSame(this.map.asked, this.#look.asked)) await this.load(this.file);
   }
 
   #frame(width, height) {
@@ -310,15 +309,4 @@ function marks({ windows, imageHeight }) {
     mark.style.top = percent(top / imageHeight, 4);
     return mark;
   });
-}
-
-function tooLarge(file, { max_bytes: limit }) {
-  const megabytes = (bytes) => `${Number((bytes / 1e6).toPrecision(3))} MB`;
-  return new Failure(`the file is ${megabytes(file.size)}; the limit is ${megabytes(limit)}. Try a smaller version.`);
-}
-
-/** The message of an error, with the file's name unless the server is gone. */
-function explain({ message, gone }, file) {
-  if (gone) return message;
-  return message.startsWith("the file ") ? message.replace("the file", () => file.name) : `${file.name}: ${message}`;
 }

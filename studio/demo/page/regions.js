@@ -8,7 +8,7 @@ const MAX_STEPS = 100;
 
 /**
  * Dispatches `change` when a region is added, removed, moved, resized or renamed, and `select` on selection. Every
- * change can be undone.
+ * change can be undone, and done again.
  *
  * A region {id, name, A, B} has a place {x, y, width, height} on image A, in integer pixels of an image of its `size`
  * {width, height}. Its place on B is null until it is moved there: it is at the same relative position as on A.
@@ -19,6 +19,7 @@ export class Regions extends EventTarget {
   #selected = null;
   #size = null;
   #steps = [];
+  #undone = [];
   #last = { what: "", at: 0 };
   #held = false;
 
@@ -89,6 +90,30 @@ export class Regions extends EventTarget {
     return next;
   }
 
+  /** Put others, {name, x, y, width, height} on image A, in the place of all regions. */
+  replace(places) {
+    this.#remember("replace");
+    this.#list = places.map(({ name, x, y, width, height }) => {
+      this.#number += 1;
+      const region = { id: this.#number, name, A: null, B: null };
+      this.#place(region, "A", this.#size, x, y, width, height);
+      return region;
+    });
+    this.select(this.#list[0] ?? null);
+    this.#changed();
+  }
+
+  /** The regions as values for JSON, which `restore` takes. */
+  get kept() {
+    return { number: this.#number, list: this.#list };
+  }
+
+  restore({ number, list }) {
+    this.#number = number;
+    this.#list = list;
+    this.#changed();
+  }
+
   select(region) {
     this.#selected = region;
     this.dispatchEvent(new Event("select"));
@@ -148,12 +173,31 @@ export class Regions extends EventTarget {
 
   /** Undo the last change. */
   undo() {
-    const step = this.#steps.pop();
+    this.#step(this.#steps, this.#undone);
+  }
+
+  get canRedo() {
+    return this.#undone.length > 0;
+  }
+
+  /** Do again what was undone last. */
+  redo() {
+    this.#step(this.#undone, this.#steps);
+  }
+
+  /** Go to the last state of a list, and remember the current one in another list. */
+  #step(from, to) {
+    const step = from.pop();
     if (!step) return;
+    to.push(this.#state);
     this.#list = step.map(({ region, ...before }) => Object.assign(region, before));
     this.#last = { what: "", at: 0 };
     this.select(this.#list.includes(this.#selected) ? this.#selected : (this.#list.at(-1) ?? null));
     this.#changed();
+  }
+
+  get #state() {
+    return this.#list.map((each) => ({ region: each, ...each }));
   }
 
   /** Remember the regions before a change, unless it goes on with the last one. */
@@ -163,7 +207,8 @@ export class Regions extends EventTarget {
     const goesOn = what === this.#last.what && (this.#held || (region && now - this.#last.at < PAUSE_MS));
     this.#last = { what, at: now };
     if (goesOn) return;
-    this.#steps.push(this.#list.map((each) => ({ region: each, ...each })));
+    this.#undone = [];
+    this.#steps.push(this.#state);
     if (this.#steps.length > MAX_STEPS) this.#steps.shift();
   }
 }

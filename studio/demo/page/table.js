@@ -147,10 +147,10 @@ function closeIcon() {
 
 // === Files ===
 
-/** One entry for each region of each image {slot, name, regions, measures}, in pixels of that image. */
+/** One entry for each region of each image {slot, name, regions, measures}, in pixels of that image, or for its `error`. */
 function entries(images) {
-  return images.flatMap(({ slot, name, regions, measures }) =>
-    regions.map((region, index) => {
+  return images.flatMap(({ slot, name, regions = [], measures, error }) =>
+    error ? [{ picture: slot, file: name, error }] : regions.map((region, index) => {
       const { share, area, ratio, peak, peakAt, rank, screen, floor = null } = measures[index];
       const { x, y, width, height } = region;
       const measured = { share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank, screen, floor };
@@ -168,6 +168,7 @@ export function toJson(images) {
 export function toCsv(images) {
   const rows = entries(images);
   const quote = (value) => (typeof value === "string" ? `"${value.replaceAll('"', '""')}"` : (value ?? ""));
-  const lines = [Object.keys(rows[0]), ...rows.map((row) => Object.values(row).map(quote))];
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const lines = [names, ...rows.map((row) => names.map((name) => quote(row[name])))];
   return new Blob([lines.map((line) => `${line.join(",")}\n`).join("")], { type: "text/csv" });
 }
