@@ -53,6 +53,7 @@ QUIET_MS = 5000
 """Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
 MAX_HEIGHT_PX = 16_384
 """Largest height of a picture. Chromium repeats the page below it."""
+MOST_OFFERS = 200
 SCRIPT = (pathlib.Path(__file__).parent / "browser.js").read_text().rstrip().rstrip(";")
 
 
@@ -63,6 +64,8 @@ class Shown(NamedTuple):
     """A PNG of a page. Where the address is a picture, that picture in its own format."""
     found: Sequence["Found"]
     """The elements of each selector."""
+    offers: Sequence["Offer"] = ()
+    """The page's own elements, if they were asked for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,18 @@ class Found:
     count: int
     boxes: Sequence[Sequence[float]]
     """(left, top, right, bottom) of each element that can be seen, in pixels of the picture."""
+
+
+class Offer(NamedTuple):
+    """A button, heading, image or field of a page."""
+
+    kind: str
+    """Is `button`, `heading`, `image` or `field`."""
+    name: str
+    """What the page calls it. Empty if nothing names it."""
+    selector: str
+    """Of CSS, which finds it alone."""
+    found: Found
 
 
 def find_browser(own: str) -> str:
@@ -93,7 +108,13 @@ def find_browser(own: str) -> str:
 
 
 def photograph(
-    address: str, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int, refused: list[str]
+    address: str,
+    selectors: Sequence[str],
+    label: str,
+    config: PageConfig,
+    max_pixels: int,
+    refused: list[str],
+    with_offers: bool,
 ) -> Shown:
     """Take a page's picture when it has come to rest, in a browser that has never seen another page.
 
@@ -104,6 +125,7 @@ def photograph(
         config: size of the window, and limits.
         max_pixels: a larger picture is refused.
         refused: receives the addresses that the page asked for and may not load, also if this raises.
+        with_offers: whether the page's own elements are looked for.
 
     Raises:
         UserError: there is no browser, it does not start, or the page cannot be shown in `config.timeout_s`.
@@ -126,7 +148,7 @@ def photograph(
             if response is not None and response.headers.get("content-type", "").startswith(PICTURE):
                 return Shown(await response.body(), [Found(0, ())] * len(selectors))
             await _rest(page)
-            return await _photograph(page, selectors, label, config, max_pixels)
+            return await _photograph(page, selectors, label, config, max_pixels, with_offers)
 
     try:
         return asyncio.run(limited())
@@ -201,7 +223,7 @@ async def _rest(page: Page) -> None:
 
 
 async def _photograph(
-    page: Page, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int
+    page: Page, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int, with_offers: bool
 ) -> Shown:
     whole, width, height = config.full_page, config.viewport_width, config.viewport_height
     facts = await page.evaluate(f"{SCRIPT}.settle", whole)
@@ -222,12 +244,17 @@ async def _photograph(
     found = []
     for selector in selectors:
         try:
-            answer = await page.locator(f"css={selector}").evaluate_all(f"{SCRIPT}.boxes", whole)
+            found.append(await _find(page, selector, whole))
         except Error as error:
             raise SettingError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
-        found.append(Found(answer["count"], answer["boxes"]))
+    own = await page.evaluate(f"{SCRIPT}.offers()") if with_offers else []
+    offers = [Offer(**each, found=await _find(page, each["selector"], whole)) for each in own[:MOST_OFFERS]]
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
-    return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found)
+    return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found, offers)
+
+
+async def _find(page: Page, selector: str, whole: bool) -> Found:
+    return Found(**await page.locator(f"css={selector}").evaluate_all(f"{SCRIPT}.boxes", whole))
 
 
 def _reason(error: Error) -> str:

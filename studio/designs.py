@@ -4,8 +4,10 @@ A page is opened in a browser, and its elements become regions.
 """
 
 import dataclasses
+import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,14 @@ from studio.browser_settings import PageConfig
 from studio.difference import Pixels, check_aspect_ratios
 from studio.web_pages import is_page, label_of, open_page
 from trainer.api import MismatchError, Region, SettingError, read_picture
-from trainer.tools import Input, PredictConfig, check, printable
+from trainer.tools import Input, PredictConfig, check, printable, shown as one_line
 
 if TYPE_CHECKING:
-    from studio.browser import Found
+    from studio.browser import Found, Shown
+
+LEAST_PX, LEAST_LONG_PX = 16, 32
+"""Sides of the smallest element that is offered as a region."""
+LONGEST_NAME = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +89,12 @@ def read_all(
     """Read the design and, if there is one, its baseline.
 
     Rectangles are at the same place in both, in pixels of the first, as in `compare`. So they need the
-    same aspect ratio. Elements are found on each page.
+    same aspect ratio. Elements are found on each page, and so are regions with a selector,
+    which a picture has at their places.
 
     Args:
         names: one or two: pictures, addresses or HTML files.
-        regions: rectangles of both.
+        regions: regions of both, in pixels of the first.
         elements: elements of both, which are pages then.
         config: how pages are shown.
         max_pixels: a larger picture is refused.
@@ -95,24 +102,29 @@ def read_all(
     Raises:
         UserError: one cannot be read or shown, a region is not inside it, or the aspect ratios differ.
     """
-    designs = []
     for name in names:
-        if is_page(name):
-            designs.append(take_design(name, elements, config, max_pixels))
-            continue
         check(
-            not elements,
+            is_page(name) or not elements,
             f"--selector finds nothing in {printable(name)}, which is a picture: use --region",
             MismatchError,
         )
+    if not any(map(is_page, names)):
+        regions = [dataclasses.replace(each, selector="") for each in regions]
+    rectangles = [each for each in regions if not each.selector]
+    elements = [*(Element(each.name, each.selector) for each in regions if each.selector), *elements]
+    designs = []
+    for name in names:
+        if is_page(name):
+            shot = take_design(name, elements, config, max_pixels)
+            designs.append(dataclasses.replace(shot, regions=(*rectangles, *shot.regions)))
+            continue
         image = Input.find(name)
         pixels = image.open(max_pixels).decode()
-        designs.append(Design(image.label, pixels, pixels.shape[:2], input=image))
-    if regions and len(designs) > 1:
+        designs.append(Design(image.label, pixels, pixels.shape[:2], tuple(regions), input=image))
+    if rectangles and len(designs) > 1:
         check_aspect_ratios([each.label for each in designs], [each.pixels.shape for each in designs])
         if not elements:
             designs[1] = dataclasses.replace(designs[1], size=designs[0].size)
-    designs = [dataclasses.replace(each, regions=(*regions, *each.regions)) for each in designs]
     for design in designs:
         for region in design.regions:
             region.box(design.size, design.label)
@@ -134,7 +146,7 @@ def take_design(
         UserError: there is no browser, the page does not load in time, or an element is not to be seen.
     """
     label = label_of(name)
-    png, found = open_page(name, [each.selector for each in elements], config, max_pixels)
+    png, found, _ = open_page(name, [each.selector for each in elements], config, max_pixels)
     pixels = read_picture(png, label, max_pixels)
     size = pixels.shape[:2]
     regions = tuple(_region(*each, label, size) for each in zip(elements, found, strict=True))
@@ -151,9 +163,7 @@ def _region(element: Element, found: "Found", label: str, size: tuple[int, int])
         MismatchError,
     )
     sides = [round(side) for side in found.boxes[0]]
-    height, width = size
-    limits = (width, height, width, height)
-    left, top, right, bottom = (min(max(side, 0), most) for side, most in zip(sides, limits, strict=True))
+    left, top, right, bottom = _clipped(sides, size)
     check(
         left < right and top < bottom,
         f"{what} is outside of the picture of {label}: it begins {sides[0]} pixels from the left and {sides[1]} "
@@ -166,3 +176,33 @@ def _region(element: Element, found: "Found", label: str, size: tuple[int, int])
             f"note: {part:.0%} of {element.selector!r} is in the picture of {label}", file=sys.stderr, flush=True
         )
     return Region(element.name, left, top, right - left, bottom - top)
+
+
+def _clipped(box: Sequence[float], size: tuple[int, int]) -> list[int]:
+    """Return the sides of a box (left, top, right, bottom) in a picture of a `size` (h, w), in whole pixels."""
+    limits = size[::-1] * 2
+    return [min(max(round(side), 0), most) for side, most in zip(box, limits, strict=True)]
+
+
+def offered(shown: "Shown") -> list[tuple[str, Region]]:
+    """Return the kind and the region of each own element of a page that can be measured in its picture.
+
+    Small ones are left out, and those at the place of another one. Each name is on one short line, and no two are
+    the same.
+    """
+    size = Image.open(io.BytesIO(shown.content)).size[::-1]
+    regions: dict[tuple[int, ...], tuple[str, Region]] = {}
+    names: Counter[str] = Counter()
+    for kind, text, selector, found in shown.offers:
+        if len(found.boxes) != 1:
+            continue
+        left, top, right, bottom = place = tuple(_clipped(found.boxes[0], size))
+        width, height = right - left, bottom - top
+        if place in regions or min(width, height) < LEAST_PX or max(width, height) < LEAST_LONG_PX:
+            continue
+        line = one_line(text) or kind
+        name = line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 3].rstrip()}..."
+        names[name] += 1
+        numbered = f"{name} {names[name]}" if names[name] > 1 else name
+        regions[place] = kind, Region(numbered, left, top, width, height, selector=selector)
+    return list(regions.values())

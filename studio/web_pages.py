@@ -82,7 +82,9 @@ def _address_of(name: str) -> str:
     return path.absolute().as_uri() + (f"#{quote(fragment)}" if fragment else "")
 
 
-def open_page(name: str, selectors: Sequence[str], config: PageConfig, max_pixels: int) -> "Shown":
+def open_page(
+    name: str, selectors: Sequence[str], config: PageConfig, max_pixels: int, with_offers: bool = False
+) -> "Shown":
     """Open an address or HTML file in a browser that has never seen another page.
 
     Args:
@@ -90,6 +92,7 @@ def open_page(name: str, selectors: Sequence[str], config: PageConfig, max_pixel
         selectors: CSS selectors of the elements to find on the page.
         config: size of the window, and limits.
         max_pixels: a larger picture of a page is refused.
+        with_offers: whether the page's own elements are looked for, too.
 
     Raises:
         UserError: there is no browser, or the page does not load in time.
@@ -105,7 +108,7 @@ def open_page(name: str, selectors: Sequence[str], config: PageConfig, max_pixel
 
     refused: list[str] = []
     try:
-        return photograph(address, selectors, label, config, max_pixels, refused)
+        return photograph(address, selectors, label, config, max_pixels, refused, with_offers)
     finally:
         if refused:  # which may change where attention falls
             addresses = [shown(label_of(re.split(r"[?#]", each, maxsplit=1)[0])) for each in refused]

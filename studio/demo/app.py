@@ -16,6 +16,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 from urllib.parse import quote
+from urllib.request import url2pathname
 
 import numpy as np
 import uvicorn
@@ -34,8 +35,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.browser_settings import PageConfig
 from studio.demo.turns import StoppedError, Tell, Turns
+from studio.designs import offered
 from studio.difference import CLEAR_MOVED, Pixels
-from studio.web_pages import file_name, is_address, open_page
+from studio.web_pages import file_name, is_address, is_page, open_page
 from trainer.api import (
     Change,
     Model,
@@ -46,7 +48,7 @@ from trainer.api import (
     draw_grey,
     read_picture,
 )
-from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules
+from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules, local_path
 
 PAGE = pathlib.Path(__file__).parent / "page"
 PICTURE, PAGE_KIND = Model.KINDS
@@ -186,28 +188,32 @@ class _App:
         return JSONResponse(facts(self.model, FORMATS.names, PRIVACY, self.pages is not None))
 
     async def picture(self, request: Request) -> Response:
-        """Return the picture of the page at the posted web address, or the picture that the address is.
+        """Return the elements and the picture of the page at the posted web address, or the picture that it is.
 
-        The query's `whole` has any value for the whole page, and none for what a window shows of it. The header
-        Picture-Name has a file name, with %XX as in addresses.
+        A path of an HTML file on this machine is an address, too. The body begins with JSON, as long as the header
+        Elements-Bytes says, and the picture follows. The header Picture-Name has a file name, with %XX as in
+        addresses. The query's `whole` has any value for the whole page, and none for what a window shows of it.
         """
         check_sender(request)
         if self.pages is None:
             raise HTTPException(403, "this server opens no addresses, since others can reach it: choose an image")
         given = (await read_body(request)).decode(errors="replace").strip()
-        address = given if "://" in given else f"https://{given}"
+        address = _address_of(given)
         config = dataclasses.replace(self.pages, full_page=bool(request.query_params.get("whole")))
 
         def work(tell: Tell) -> Response:
             tell("Opening the page…")
             check(
-                is_address(address),
-                f"{address} is no web address: give one such as https://example.com",
+                is_page(address),
+                f"{address} is no web address or HTML file: give one such as https://example.com or ~/page.html",
                 SettingError,
             )
-            name = file_name(address)
-            shown = open_page(address, (), config, MAX_PIXELS)
-            return Response(shown.content, media_type=BYTES, headers={"picture-name": quote(name)})
+            name = file_name(address) if is_address(address) else f"{pathlib.PurePath(address).stem}.png"
+            shown = open_page(address, (), config, MAX_PIXELS, with_offers=True)
+            found = offered(shown) if shown.offers else []
+            elements = json.dumps([{"kind": kind} | dataclasses.asdict(region) for kind, region in found]).encode()
+            headers = {"picture-name": quote(name), "elements-bytes": str(len(elements))}
+            return Response(elements + shown.content, media_type=BYTES, headers=headers)
 
         return await self._in_turn(request, work)
 
@@ -356,6 +362,13 @@ class _SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
+
+
+def _address_of(given: str) -> str:
+    """Return the address or HTML file that is meant: `example.com/a.html` is an address unless it is a file."""
+    file = url2pathname(given.removeprefix("file://")) if given.startswith("file://") else given
+    is_there = is_page(file) and (file.startswith(("/", "~", ".")) or local_path(file.partition("#")[0]).is_file())
+    return file if is_there or "://" in given else f"https://{given}"
 
 
 async def _colors_css(request: Request) -> Response:

@@ -1,6 +1,7 @@
 """The page in headless Chromium: use by mouse, touch and keys, and the figures that it shows."""
 
 import base64
+import concurrent.futures
 import contextlib
 import csv
 import io
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 
 from studio.demo import app
+from studio.designs import read_all
 from studio.difference import share_moved
 from tests import kinds
 from tests.browser import Watched
@@ -138,7 +140,7 @@ def download(page, selector):
 def rows(page, has_floors=False):
     """The rows of the regions' CSV, with numbers as floats, and with floors, which come later, if asked for."""
     _, content = download(page, "#csv")
-    texts = ("picture", "file", "region")
+    texts = ("picture", "file", "region", "selector")
     return [
         {
             name: value if name in texts else float(value) if value else None
@@ -255,6 +257,68 @@ def test_page_at_an_address_gets_its_map(opened):
         page.click(f"{FIRST} .address button")
         page.locator(f"{FIRST} .name", has_text="127.0.0.1-shop.png").wait_for()
     assert page.locator(f"{FIRST} .size").inner_text() == f"400 {TIMES} 900"
+
+
+def test_elements_of_an_html_file_become_regions_that_check_finds_where_they_have_moved(opened, tmp_path):
+    placed = "position: absolute; top: 100px; width: 80px; height: 40px"
+    buttons = [f"<button id={name} style='{placed}; left: {{}}px'>{name}</button>" for name in ("buy", "try")]
+    html = f"<body style='margin: 0'><h1>Hello</h1>{''.join(buttons)}"
+    before, after = tmp_path / "before.html", tmp_path / "after.html"
+    before.write_text(html.format(10, 200))
+    after.write_text(html.format(60, 250))
+    page = opened().page
+    page.fill(f"{FIRST} [name=address]", str(before))
+    page.click(f"{FIRST} .address button")
+    page.locator(f"{FIRST} .name", has_text="before.png").wait_for()
+    offers = page.locator("#elements")
+    assert offers.locator("summary").inner_text() == "On this page: 2 buttons, 1 heading"
+    both, one = (offers.get_by_role("button", name=name, exact=True) for name in ("All 2 buttons", "buy"))
+    both.focus()
+    page.keyboard.press("Enter")
+    assert one.get_attribute("aria-pressed") == "true"
+    name, content = download(page, "#json")
+    (tmp_path / name).write_bytes(content)
+    saved = read_regions(tmp_path / name)
+    assert saved == [
+        Region("buy", 10, 100, 80, 40, selector="#buy"),
+        Region("try", 200, 100, 80, 40, selector="#try"),
+    ]
+    with concurrent.futures.ThreadPoolExecutor() as threads:  # this one has the loop of playwright
+        (design,) = threads.submit(read_all, [str(after)], saved, [], pages.CONFIG, 10**6).result()
+    assert design.regions == (Region("buy", 60, 100, 80, 40), Region("try", 250, 100, 80, 40))
+    one.click()
+    assert page.locator("tbody input").input_value() == "try"
+    page.click("#undo")
+    page.locator(f"{FIRST} .box[aria-label^=buy]").press("ArrowRight")  # it is no longer where the element is
+    assert one.get_attribute("aria-pressed") == "false"
+    for _ in range(2):
+        page.click("#undo")
+    assert page.locator(".box").count() == 0
+    load(page, file("one.png", picture(40, 60)))
+    assert not offers.is_visible()
+
+
+def test_regions_follow_the_elements_of_the_page_that_is_compared(opened, tmp_path):
+    for name, left in (("a", 10), ("b", 200)):
+        button = (
+            f"<button id=buy style='position: absolute; left: {left}px; width: 80px; height: 40px'>Buy</button>"
+        )
+        (tmp_path / f"{name}.html").write_text(button)
+    page = opened().page
+    for panel, name in ((FIRST, "a"), (SECOND, "b")):
+        page.fill(f"{panel} [name=address]", str(tmp_path / f"{name}.html"))
+        page.click(f"{panel} .address button")
+        page.locator(f"{panel} .name", has_text=f"{name}.png").wait_for()
+        if name == "a":
+            page.locator("#elements").get_by_role("button", name="Buy").click()
+            page.click("#compare")
+    assert [row["x"] for row in rows(page)] == [10, 200]
+
+
+def test_a_page_that_is_dropped_is_asked_for_by_its_path(opened):
+    page = opened().page
+    page.evaluate(DROP, [".empty", [["page.html", base64.b64encode(b"<h1>Hello</h1>").decode()]]])
+    page.locator("#message", has_text="page.html: ").wait_for()
 
 
 # === Looking ===

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from urllib.parse import unquote
 
 import httpx
 import numpy as np
@@ -21,7 +22,9 @@ from studio.demo import app
 from studio.demo.app import is_loopback
 from studio.demo.turns import OTHERS
 from tests import site
+from tests.refusals import assert_named
 from tests.studio.demo import Held, encoded, picture, serving, unpacked, write_model, written
+from tests.studio.pages import needs_browser
 from trainer.pictures import read_picture
 from trainer.prediction.heat import blend, draw_grey
 from trainer.prediction.regions import Region, measure_regions
@@ -195,6 +198,24 @@ def test_only_addresses_of_the_web_are_opened(client, address):
     response = client.post("/picture", content=address, headers=BYTES)
     assert response.status_code == 422
     assert "https://example.com" in response.json()["error"]
+
+
+def test_an_html_file_of_this_machine_is_opened_with_its_elements(client, tmp_path):
+    needs_browser()
+    page = tmp_path / "a page.html"
+    page.write_text("<body style='margin: 0'><button id=buy style='width: 80px; height: 40px'>Buy</button>")
+    for name in (str(page), page.as_uri()):
+        response = client.post("/picture", content=name, headers=BYTES)
+        assert unquote(response.headers["picture-name"]) == "a page.png"
+        start = int(response.headers["elements-bytes"])
+        (element,) = json.loads(response.content[:start])
+        assert (
+            element.items() >= {"kind": "button", "name": "Buy", "selector": "#buy", "x": 0, "width": 80}.items()
+        )
+        assert Image.open(io.BytesIO(response.content[start:])).size == (400, 300)
+    missing = client.post("/picture", content=str(tmp_path / "none.html"), headers=BYTES)
+    assert missing.status_code == 422
+    assert_named(missing.json()["error"], str(tmp_path / "none.html"))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,15 @@ import socket
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from studio import browser
-from studio.designs import Element, parse_element, take_design
+from studio.designs import Element, offered, parse_element, read_all, take_design
+from studio.web_pages import open_page
 from tests import site
 from tests.refusals import refused
 from tests.studio.pages import CONFIG, needs_browser, needs_driver, serving
+from trainer.api import Region
 from trainer.errors import MismatchError, NotFoundError, SettingError, UnreachableError
 
 STYLE = """<style>
@@ -87,6 +90,70 @@ def test_a_file_is_a_page(tmp_path, address):
         path.write_text(f"{STYLE}<style>:target {{ left: 50px }}</style><div id=buy></div>")
     assert sides(take_design(str(odd), [BUY], CONFIG).regions[0]) == (0, 0, 80, 40)
     assert sides(take_design(f"{plain}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
+
+
+OFFERING = """<!doctype html><style>
+  body { margin: 0; height: 900px; font: 10px/1 monospace }
+  body > * { position: absolute; margin: 0; padding: 0; border: 0; box-sizing: border-box }
+  body > * { width: 60px; height: 20px }
+  .filled { background: rgb(200, 0, 0) }
+  label + input { top: 20px }
+</style>
+<h1 style="left: 0; width: 400px">A
+  heading</h1>
+<button id=buy style="left: 0; top: 30px">Buy</button>
+<button id=ember1234 data-testid=later style="left: 100px; top: 30px">Buy</button>
+<a href=# class="r17 filled" style="left: 200px; top: 30px">Read it</a>
+<a href=# style="left: 300px; top: 30px">A link of text</a>
+<div style="top: 60px"><label for=x>Street</label><input id=x name=street style="width: 60px; height: 20px"></div>
+<div style="left: 100px; top: 60px"><label>City</label><input value=secret style="width: 60px; height: 20px"></div>
+<img src="a%20b.png" style="left: 200px; top: 60px; width: 40px; height: 40px">
+<button style="left: 300px; top: 60px"><svg style="width: 60px; height: 20px"></svg></button>
+<button id=small style="left: 0; top: 150px; width: 10px">1</button>
+<button id=gone style="left: 100px; top: 150px; opacity: 0">2</button>
+<button id=under style="left: 200px; top: 150px">3</button>
+<p class=filled style="left: 190px; top: 140px; width: 90px; height: 50px"></p>
+<button id=below style="left: 0; top: 700px">4</button>"""
+
+
+def test_own_elements_of_a_page_are_offered_with_selectors_that_find_each(tmp_path):
+    needs_browser()
+    page = tmp_path / "page.html"
+    page.write_text(OFFERING)
+    offers = offered(open_page(str(page), (), CONFIG, 10**6, with_offers=True))
+    assert [(kind, region.name, region.selector) for kind, region in offers] == [
+        ("heading", "A heading", "h1"),
+        ("button", "Buy", "#buy"),
+        ("button", "Buy 2", 'button[data-testid="later"]'),
+        ("button", "Read it", "a.filled"),
+        ("field", "Street", "#x"),
+        ("field", "City", "body > div:nth-of-type(2) > input"),
+        ("image", "a%20b.png", "img"),
+        ("button", "button", "body > button:nth-of-type(3)"),
+    ]
+    regions = [dataclasses.replace(region, selector="") for _, region in offers]
+    assert sides(regions[1]) == (0, 30, 60, 20)
+    elements = [Element(region.name, region.selector) for _, region in offers]
+    assert list(take_design(str(page), elements, CONFIG).regions) == regions
+    whole = open_page(str(page), (), dataclasses.replace(CONFIG, full_page=True), 10**6, with_offers=True)
+    assert ("button", Region("4", 0, 700, 60, 20, selector="#below")) in offered(whole)
+
+
+def test_a_region_with_a_selector_is_where_the_page_has_it_and_a_picture_has_its_place(tmp_path, address):
+    regions = [Region("buy", 0, 0, 50, 50, selector="#buy"), Region("corner", 300, 200, 90, 90)]
+    shot = tmp_path / "shot.png"
+    Image.new("RGB", (400, 300)).save(shot)
+    page, picture = read_all([f"{address}/", str(shot)], regions, [], CONFIG, 10**6)
+    assert {each.name: sides(each) for each in page.regions} == {
+        "buy": (20, 30, 80, 40),
+        "corner": (300, 200, 90, 90),
+    }
+    assert {each.name: sides(each) for each in picture.regions} == {
+        "buy": (0, 0, 50, 50),
+        "corner": (300, 200, 90, 90),
+    }
+    with refused(MismatchError, "'#none'", 1, 0):
+        read_all([f"{address}/"], [Region("none", 0, 0, 50, 50, selector="#none")], [], CONFIG, 10**6)
 
 
 FRAMES = "<style>body, iframe { margin: 0; border: 0; width: 100px; height: 100px; float: left }</style>"

@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,8 @@ class MarkedRegion(TypedDict):
     y: float
     width: float
     height: float
+    selector: NotRequired[str | None]
+    """What finds the element of a page that it was, as a selector of CSS."""
 
 
 class WrittenRegion(TypedDict):
@@ -81,6 +83,8 @@ class Region:
     height: float
     percent: bool = False
     """True if the numbers are percentages of the image's width and height, False if they are pixels."""
+    selector: str = ""
+    """A selector of CSS that finds it on a page, where it may have moved. Empty for a rectangle alone."""
 
     @classmethod
     def parse(cls, text: str) -> "Region":
@@ -291,7 +295,7 @@ def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) ->
 
 
 def read_regions(path: str | os.PathLike[str]) -> list[Region]:
-    """Read the regions of the first picture in a file that has some, in the order of the file.
+    """Read the regions of the first picture in a file that has some, in the order of the file, with selectors.
 
     Example:
         >>> measure(saliency, *read_regions("regions.json"))
@@ -303,8 +307,11 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     if isinstance(content, list):
         marked = [entry for entry in content if entry["picture"] == content[0]["picture"]]
         texts = ["{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry) for entry in marked]
+        selectors = [entry.get("selector") or "" for entry in marked]
     else:
         measured = [image["regions"] for image in content["images"] if image.get("regions")]
         texts = [entry["region"] for entry in measured[0]] if measured else []
+        selectors = [""] * len(texts)
     check(bool(texts), f"{printable(str(path))} has no regions: {REMEDY}", ContentError)
-    return [Region.parse(text) for text in texts]
+    parsed = zip(map(Region.parse, texts), selectors, strict=True)
+    return [dataclasses.replace(region, selector=selector) for region, selector in parsed]

@@ -1,6 +1,7 @@
 /** Builds the page: images A and B, how they are shown, and the regions on both. */
 
 import { announce, complain, counted, make, save } from "./dom.js";
+import { Elements } from "./elements.js";
 import { keep, restore } from "./kept.js";
 import { Painter, moved } from "./map.js";
 import { Maps } from "./maps.js";
@@ -28,6 +29,7 @@ class Page {
   #table;
   #strip;
   #overview;
+  #elements;
   #comparing = false;
   /** A file of regions that waits for image A. */
   #regionFile = null;
@@ -43,6 +45,7 @@ class Page {
     const shared = { facts, maps, painter: this.#painter, regions: this.#regions, unseen: this.#unseen };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#images").append(...this.#panels.map((panel) => panel.element));
+    this.#elements = new Elements(find("#elements"), this.#panels[0].element.querySelector(".stage"), this.#regions);
     this.#describe(facts);
     this.#listen();
     restore(this.#regions);
@@ -103,7 +106,10 @@ class Page {
     b.addEventListener("map", () => this.#update());
     for (const panel of this.#panels) {
       panel.addEventListener("map", () => {
-        if (panel.isNew) find("#wide").checked = panel.isWholePage;
+        if (panel.isNew) {
+          find("#wide").checked = panel.isWholePage;
+          this.#regions.follow(panel.slot, panel.size, panel.file.elements ?? []);
+        }
         this.#look();
       });
     }
@@ -282,6 +288,7 @@ class Page {
     this.#drawDifference();
     this.#measure();
     this.#frame();
+    this.#elements.show(a.file?.elements);
   }
 
   /** Tall images get a choice of screens as wide as they, and scroll at full width; what scrolls can have the focus. */

@@ -8,6 +8,8 @@ import { Failure, derive, open, queryOf, readExample } from "./server.js";
 
 /** Ratio of height and width from which on an image may be seen at full width. */
 const TALL = 1.5;
+const PAGE = /\.x?html?$/i;
+const ALONE = "a browser hands over the file alone, without its pictures and styles. Type its path in the address field";
 
 /**
  * Dispatches `open` when it shows another image, or none, `map` when a map arrives, and `files`, with the files as its
@@ -97,6 +99,11 @@ export class Panel extends EventTarget {
     }
   }
 
+  /** A or B. */
+  get slot() {
+    return this.#slot;
+  }
+
   /** Whether it shows an image, perhaps still without its map. */
   get isOpen() {
     return !this.#find(".shown").hidden;
@@ -156,6 +163,7 @@ export class Panel extends EventTarget {
     const url = URL.createObjectURL(file);
     this.#wait(true, request);
     try {
+      if (this.#facts.opens_addresses && PAGE.test(file.name)) throw new Failure(ALONE);
       const predicted = this.#maps.predict(file, this.#look.asked, request.signal, (text) => this.#tell(text));
       const [map, visible] = await Promise.all([predicted, this.#preview(url, request)]);
       request.signal.throwIfAborted();

@@ -10,8 +10,9 @@ const MAX_STEPS = 100;
  * Dispatches `change` when a region is added, removed, moved, resized or renamed, and `select` on selection. Every
  * change can be undone, and done again.
  *
- * A region {id, name, A, B} has a place {x, y, width, height} on image A, in integer pixels of an image of its `size`
- * {width, height}. Its place on B is null until it is moved there: it is at the same relative position as on A.
+ * A region {id, name, selector, A, B} has a place {x, y, width, height} on image A, in integer pixels of an image of its `size`
+ * {width, height}. Its place on B is null until it is moved there: it is at the same relative position as on A. Its selector
+ * finds the element of a page that it is; it is empty for a rectangle, which it is when it has been moved on A.
  */
 export class Regions extends EventTarget {
   #list = [];
@@ -42,11 +43,13 @@ export class Regions extends EventTarget {
     this.#changed();
   }
 
-  /** Add a region at a place on image A, named by a number, and select it. */
-  add(x, y, width, height) {
+  /** Add a region at a place on image A, named by a number unless it has a name, and select it. */
+  add(x, y, width, height, { name = "", selector = "" } = {}) {
     this.#remember("add");
     this.#number += 1;
-    const region = { id: this.#number, name: `Region ${this.#number}`, A: null, B: null };
+    const count = this.#list.filter((other) => other.name === name).length;
+    const own = count ? `${name} ${count + 1}` : name || `Region ${this.#number}`;
+    const region = { id: this.#number, name: own, selector, A: null, B: null };
     this.#place(region, "A", this.#size, x, y, width, height);
     this.#list.push(region);
     this.select(region);
@@ -58,6 +61,7 @@ export class Regions extends EventTarget {
   move(region, slot, size, x, y) {
     const { width, height } = this.at(region, slot, size);
     this.#remember("move", region);
+    if (slot === "A") region.selector = "";
     this.#place(region, slot, size, x, y, width, height);
     this.#changed();
   }
@@ -65,6 +69,7 @@ export class Regions extends EventTarget {
   /** Set the sides of a region on the image `slot` of a `size`; they are clipped to the image. */
   reshape(region, slot, size, left, top, right, bottom) {
     this.#remember("reshape", region);
+    if (slot === "A") region.selector = "";
     const x = clamp(Math.min(left, right), 0, size.width - 1);
     const y = clamp(Math.min(top, bottom), 0, size.height - 1);
     const width = Math.min(Math.max(left, right), size.width) - x;
@@ -135,7 +140,16 @@ export class Regions extends EventTarget {
 
   /** Return the names of all regions and their places on the image `slot` of a `size`. */
   on(slot, size) {
-    return this.#list.map((region) => ({ name: region.name, ...this.at(region, slot, size) }));
+    return this.#list.map((region) => ({ name: region.name, selector: region.selector, ...this.at(region, slot, size) }));
+  }
+
+  /** Move the regions that are elements of a page to where these are on the image `slot` of a `size`. */
+  follow(slot, size, elements) {
+    for (const region of this.#list) {
+      const element = region.selector && elements.find(({ selector }) => selector === region.selector);
+      if (element) this.#place(region, slot, size, element.x, element.y, element.width, element.height);
+    }
+    this.#changed();
   }
 
   #place(region, slot, size, x, y, width, height) {

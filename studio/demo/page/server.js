@@ -86,13 +86,17 @@ export function queryOf({ screen, kind, page }) {
   return `screen=${screen}&kind=${kind}&page=${page === "" ? "" : page.toFixed(6)}`;
 }
 
-/** Open a web address: the picture of its page, of the `whole` page or of what a window shows, or the picture it is. */
+/**
+ * Open a web address or an HTML file: the picture of its page, of the `whole` page or of what a window shows, or the picture
+ * that it is. The file has `elements`, the page's own {kind, name, selector, x, y, width, height} in pixels of the picture.
+ */
 export async function open(address, whole) {
   const body = new Blob([address]);
   const response = await post(`picture?whole=${whole ? 1 : ""}`, body);
   const content = await received(response.blob());
-  const file = new File([content], decodeURIComponent(response.headers.get("picture-name")));
-  return file;
+  const start = Number(response.headers.get("elements-bytes"));
+  const file = new File([content.slice(start)], decodeURIComponent(response.headers.get("picture-name")));
+  return Object.assign(file, { elements: JSON.parse(await content.slice(0, start).text()) });
 }
 
 /** Fetch what the server draws from an image, such as `map.png`. */

@@ -152,9 +152,9 @@ function entries(images) {
   return images.flatMap(({ slot, name, regions = [], measures, error }) =>
     error ? [{ picture: slot, file: name, error }] : regions.map((region, index) => {
       const { share, area, ratio, peak, peakAt, rank, screen, floor = null } = measures[index];
-      const { x, y, width, height } = region;
+      const { x, y, width, height, selector } = region;
       const measured = { share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank, screen, floor };
-      return { picture: slot, file: name, region: region.name, x, y, width, height, ...measured };
+      return { picture: slot, file: name, region: region.name, x, y, width, height, ...measured, selector };
     }),
   );
 }
