@@ -45,8 +45,6 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 """Programs to look for on the PATH."""
 MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 INSTALL = f"install one (chromium, or `playwright install chromium`), or set {VARIABLE} to its path"
-NO_SANDBOX = "--no-sandbox"
-"""Flag for a page that is shown without the browser's sandbox."""
 KINDS = ("text/html", "application/xhtml+xml")
 PICTURE = "image/"
 QUIET_MS = 5000
@@ -158,7 +156,7 @@ def photograph(
         ) from None
     except TimeoutError:
         raise UnreachableError(
-            f"{label} was not there after {config.timeout_s:g} s: check that it loads, or raise --timeout-s"
+            f"{label} was not there after {config.timeout_s:g} s: check that it loads, or allow more time"
         ) from None
 
 
@@ -183,8 +181,8 @@ async def _running(sandbox: bool) -> AsyncIterator[Browser]:
             said = re.findall(r"\[err\] (.*)", str(error)) or ["it said nothing"]
             raise NotFoundError(
                 f"{program} does not start ({shown(said[-1])}): try it by itself, or {INSTALL}. Its sandbox "
-                f"does not work for root and in many containers: run this as another user, or with {NO_SANDBOX} "
-                "for a page that you trust"
+                f"does not work for root and in many containers: run this as another user, or without its "
+                "sandbox (no-sandbox) for a page that you trust"
             ) from None
         yield browser
     finally:
@@ -238,7 +236,7 @@ async def _photograph(
         most = min(MAX_HEIGHT_PX, max_pixels // width)
         check(
             height <= most,
-            f"{label} is {height:,} pixels high, more than {most:,}: leave out --full-page",
+            f"{label} is {height:,} pixels high, more than {most:,}: take what a window shows alone",
             SettingError,
         )
     found = []

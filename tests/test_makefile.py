@@ -13,6 +13,7 @@ import tomllib
 
 import pytest
 
+import studio.__main__
 from lifecycle.runs.parameters import PARAMETERS
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -36,6 +37,13 @@ def pipeline_arguments(*arguments, command="run-pipeline", **environment):
     assert finished.returncode == 0, finished.stderr
     (line,) = (each for each in finished.stdout.splitlines() if "-m pipeline" in each)
     return shlex.split(line.partition("-m pipeline")[2])
+
+
+def test_the_demo_opens_a_browser_unless_told_not_to():
+    for given, expected in ((), True), (("ARGS=--no-open",), False):
+        (line,) = (each for each in make("--dry-run", "demo", *given).stdout.splitlines() if "studio demo" in each)
+        arguments = shlex.split(line.partition("-m studio")[2])
+        assert studio.__main__._parser().parse_args(arguments).open == expected
 
 
 @pytest.fixture

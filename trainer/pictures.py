@@ -176,8 +176,7 @@ class Picture:
             megapixels = f"{width * height / 10**6:,.0f} megapixels"
             allowed = f"{max_pixels / 10**6:,g}"
             raise ContentError(
-                f"{shape}, {megapixels}. At most {allowed} are allowed: shrink it (or raise the limit with "
-                "`predict --most-megapixels`)"
+                f"{shape}, {megapixels}. At most {allowed} are allowed: shrink it, or allow more megapixels"
             )
         if max(width, height) > MAX_SIDE_PX:
             raise ContentError(f"{shape}. A side has at most {MAX_SIDE_PX:,}: cut it into parts")

@@ -22,7 +22,8 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--port", type=int, default=8000, help="Port to listen on. 0 chooses a free one (default: %(default)s)."
     )
-    parser.add_argument("--open", action="store_true", help="Open the page in your browser.")
+    opened = argparse.BooleanOptionalAction
+    parser.add_argument("--open", action=opened, default=False, help="Open the page in your browser.")
     add_settings(parser, PageConfig, ("sandbox",))
 
 

@@ -689,6 +689,61 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
     assert np.abs(colors[..., 3] - 255 * heat.OPACITY * np.abs(part)).max() <= 2
 
 
+# === Touch, zoom and narrow windows ===
+
+
+def swipe(page, start, end):
+    """Move a finger over the image from one height to another, both 0..1."""
+    box = page.locator(f"{FIRST} .boxes").bounding_box()
+    x, heights = box["x"] + box["width"] / 2, np.linspace(start, end, 12) * box["height"] + box["y"]
+    session = page.context.new_cdp_session(page)
+    for index, y in enumerate(heights.tolist()):
+        kind = "touchMove" if index else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+        page.wait_for_timeout(20)  # as a finger is seen
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_that_scrolls_makes_no_region(opened):
+    page = opened(viewport={"width": 320, "height": 500}, has_touch=True, is_mobile=True).page
+    load(page, file("one.png", picture(900, 300)))
+    assert page.locator("#screen").bounding_box()["width"] > 150  # its words are not cut
+    page.uncheck("#wide")
+    swipe(page, 0.9, 0.3)
+    page.wait_for_function("() => scrollY > 0")
+    assert page.locator(f"{FIRST} .box").count() == 0
+    assert page.locator("#undo").is_disabled()
+    page.click("#add")
+    (row,) = rows(page)
+    assert row["region"] == "Region 1"
+    assert row["width"] == row["height"] == 60  # of an image of 300 x 900
+
+
+def test_image_is_shown_at_its_own_pixels(opened):
+    page = opened().page
+    load(page, file("one.png", picture(900, 2000)))
+    page.check("#actual")
+    assert page.locator(f"{FIRST} .stage").bounding_box()["width"] == 2000
+    frame = page.locator(f"{FIRST} .frame")
+    assert frame.bounding_box()["width"] < 1280
+    assert frame.get_attribute("tabindex") == "0"
+    page.uncheck("#actual")
+    assert page.locator(f"{FIRST} .stage").bounding_box()["width"] < 1280
+
+
+def test_transparent_parts_are_shown_as_they_are_predicted(opened):
+    page = opened().page
+    pixels = np.zeros((60, 80, 4), np.uint8)
+    pixels[20:40, 20:40] = (200, 0, 0, 255)
+    load(page, file("one.png", pixels))
+    page.locator("#opacity").fill("0")
+    shot = page.locator(f"{FIRST} .stage").screenshot()
+    shown = np.asarray(Image.open(io.BytesIO(shot)).convert("RGB"))
+    assert (shown[5, 5] == 255).all()
+    drawn = Image.open(io.BytesIO(download(page, f"{FIRST} .save-overlay")[1]))
+    assert drawn.getpixel((2, 2)) == (255, 255, 255)
+
+
 # === Full pages and print ===
 
 

@@ -152,6 +152,7 @@ def test_every_limit_has_its_reason(client, monkeypatch, path, content, status, 
     response = client.post(path, content=body, headers=BYTES)
     assert response.status_code == status, response.text
     assert reason in response.json()["error"]
+    assert "--" not in response.json()["error"]  # no flag of a terminal
 
 
 def test_an_image_that_cannot_be_read_ends_the_stream_of_its_map(client):
@@ -213,6 +214,10 @@ def test_an_html_file_of_this_machine_is_opened_with_its_elements(client, tmp_pa
             element.items() >= {"kind": "button", "name": "Buy", "selector": "#buy", "x": 0, "width": 80}.items()
         )
         assert Image.open(io.BytesIO(response.content[start:])).size == (400, 300)
+    page.write_text("<body style='height: 20000px'>")
+    high = client.post("/picture?whole=1", content=str(page), headers=BYTES)
+    assert high.status_code == 422
+    assert "--" not in high.json()["error"]
     missing = client.post("/picture", content=str(tmp_path / "none.html"), headers=BYTES)
     assert missing.status_code == 422
     assert_named(missing.json()["error"], str(tmp_path / "none.html"))

@@ -224,8 +224,9 @@ class Page {
     const [a] = this.#panels;
     const { width, height } = this.#regions.size;
     const side = (whole) => Math.max(1, Math.round(whole * NEW_PART));
-    const { x, y } = a.map.findPlace(side(width), side(height), a.regions);
-    a.boxes.focus(this.#regions.add(x, y, side(width), side(height)));
+    const [across, down] = [side(width), side(Math.min(height, width))]; // a long page is many times as high as wide
+    const { x, y } = a.map.findPlace(across, down, a.regions);
+    a.boxes.focus(this.#regions.add(x, y, across, down));
   }
 
   /** Go a step back or forth: `undo` or `redo`. */
@@ -254,6 +255,7 @@ class Page {
     find(".slider output").value = `${find("#opacity").value}%`;
     find("#work").dataset.view = view;
     find("#work").classList.toggle("is-wide", find("#wide").checked);
+    find("#work").classList.toggle("is-actual", find("#actual").checked);
     grey("#grey", this.#facts.ground, 1);
     grey("#fading", this.#facts.ground, Math.min(1, opacity / this.#facts.opacity)); // as heat.py has it
     const [a, b] = this.#panels;
@@ -304,7 +306,7 @@ class Page {
     for (const panel of this.#panels) {
       const scrolls = panel.isTall && find("#wide").checked;
       panel.element.classList.toggle("scrolls", scrolls);
-      if (scrolls) panel.element.querySelector(".frame").tabIndex = 0;
+      if (scrolls || find("#actual").checked) panel.element.querySelector(".frame").tabIndex = 0;
       else panel.element.querySelector(".frame").removeAttribute("tabindex");
     }
   }

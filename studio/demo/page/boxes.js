@@ -37,7 +37,8 @@ export class Boxes {
     regions.addEventListener("select", () => this.draw());
     element.addEventListener("pointerdown", (event) => this.#press(event));
     element.addEventListener("pointermove", (event) => this.#move(event));
-    for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => this.#end());
+    element.addEventListener("pointerup", () => this.#end());
+    element.addEventListener("pointercancel", () => this.#end(true)); // the finger scrolls the page instead
   }
 
   /** Update the boxes to the current regions. */
@@ -117,15 +118,19 @@ export class Boxes {
   #move(event) {
     if (!this.#drag) return;
     const frame = this.#element.closest(".frame");
-    const { top, bottom } = frame.getBoundingClientRect();
+    const { top, bottom, left, right } = frame.getBoundingClientRect();
     if (event.clientY > bottom - EDGE_PX) frame.scrollTop += EDGE_PX / 2;
     if (event.clientY < top + EDGE_PX) frame.scrollTop -= EDGE_PX / 2;
+    if (event.clientX > right - EDGE_PX) frame.scrollLeft += EDGE_PX / 2;
+    if (event.clientX < left + EDGE_PX) frame.scrollLeft -= EDGE_PX / 2;
     this.#drag(event);
   }
 
-  #end() {
-    if (this.#drag) this.#regions.release();
+  #end(isCancelled = false) {
+    if (!this.#drag) return;
     this.#drag = null;
+    if (isCancelled) this.#regions.cancel();
+    else this.#regions.release();
   }
 
   #moving(region, start) {

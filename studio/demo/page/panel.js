@@ -257,6 +257,7 @@ export class Panel extends EventTarget {
 
   #frame(width, height) {
     this.#find(".stage").style.setProperty("--ratio", width / height);
+    this.#find(".stage").style.setProperty("--pixels", `${width}px`);
   }
 
   #open(shown) {

@@ -185,6 +185,14 @@ export class Regions extends EventTarget {
     this.#last = { what: "", at: 0 };
   }
 
+  /** End a gesture, and take back what it has changed. */
+  cancel() {
+    const count = this.#list.length;
+    if (this.#last.what === "gesture") this.undo();
+    this.#number -= count - this.#list.length;
+    this.release();
+  }
+
   /** Undo the last change. */
   undo() {
     this.#step(this.#steps, this.#undone);
