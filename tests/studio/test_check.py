@@ -196,6 +196,13 @@ def test_elements_of_pages_are_regions(narrow_model, designs):
         predictor_module.Predictor(narrow_model).predict(shot), [Region.parse("buy:200,30,80,40")]
     )
     assert content["design"]["regions"][0]["share"] == expected.share
+    entry = {"picture": "A", "region": "it", "x": 10, "y": 30, "width": 80, "height": 40, "selector": "#buy"}
+    (designs / "regions.json").write_text(json.dumps([entry]))
+    with serving(pages) as address:
+        regions = ["--regions=regions.json", "--require=it>=0%", "--json=c.json"]
+        assert check(narrow_model, f"{address}/b", *regions, *flags) == 0
+    (region,) = json.loads((designs / "c.json").read_text())["design"]["regions"]
+    assert region["region"] == "it:200,30,80,40"  # where it is now
 
 
 MET = [*FLAGS, "--require=left>=8%"]

@@ -895,6 +895,27 @@ def test_the_strip_can_pause_and_says_which_images_are_too_many(opened, predicto
     page.locator("#strip .progress", has_text="100 of 100 images predicted").wait_for()
 
 
+def test_one_picture_to_share_has_the_image_as_it_is_shown_and_its_regions(opened):
+    page = opened().page
+    load(page, file("one.png", picture(300, 1504)))  # as wide as the picture has room for
+    _, content = download(page, f"{FIRST} .save-overlay")
+    drawn = np.asarray(Image.open(io.BytesIO(content))).astype(int)
+    name, content = download(page, "#share")
+    assert name == "one_share.png"
+    plain = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
+    assert np.abs(plain[129:427, 49:1551] - drawn[1:-1, 1:-1]).max() <= 4
+    drag(page, (0.3, 0.4), (0.5, 0.8))
+    marked = np.asarray(Image.open(io.BytesIO(download(page, "#share")[1])).convert("RGB")).astype(int)
+    assert marked.shape[0] > plain.shape[0]  # it has a table
+    changed = np.argwhere((marked[129:427, 49:1551] != plain[129:427, 49:1551]).any(-1)).mean(0)
+    assert changed == pytest.approx((180, 600), abs=40)
+    page.click("#compare")
+    load(page, file("two.png", picture(300, 1504, seed=2)), SECOND)
+    both = Image.open(io.BytesIO(download(page, "#share")[1])).convert("RGB")
+    assert both.width == 1600
+    assert len(both.crop((820, 140, 1540, 270)).getcolors(10**6)) > 100
+
+
 # === What goes wrong ===
 
 

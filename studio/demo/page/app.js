@@ -10,6 +10,7 @@ import { Panel } from "./panel.js";
 import { isRegionFile, readRegions } from "./region_file.js";
 import { Regions } from "./regions.js";
 import { Failure, given, readFacts } from "./server.js";
+import { drawSheet } from "./share.js";
 import { Strip } from "./strip.js";
 import { Table, changesOf, overall, toCsv, toJson, unseenIn, verdict } from "./table.js";
 import { Unseen } from "./unseen.js";
@@ -94,6 +95,7 @@ class Page {
     });
     find("#csv").addEventListener("click", () => save(toCsv(this.#images()), a.file.name, "regions.csv"));
     find("#json").addEventListener("click", () => save(toJson(this.#images()), a.file.name, "regions.json"));
+    find("#share").addEventListener("click", () => this.#share());
     find("#print").addEventListener("click", () => window.print());
     window.addEventListener("beforeprint", () => (find("#meanings").open = true));
     a.addEventListener("map", () => {
@@ -280,7 +282,7 @@ class Page {
     const started = a.isOpen || this.#comparing; // shown while comparing, so that the user can stop it
     find("#toolbar").hidden = !started;
     find("#results").hidden = !a.isOpen;
-    for (const button of ["#add", "#print"]) find(button).disabled = !a.map;
+    for (const button of ["#add", "#print", "#share"]) find(button).disabled = !a.map;
     find("#work").classList.toggle("is-started", a.isOpen);
     const names = this.#shown.map(({ file }) => file.name);
     if (names.length) document.title = `Predicted attention: ${names.join(", ")}`; // names a printed PDF
@@ -365,6 +367,29 @@ class Page {
     const kept = file ? `The regions of ${file}` : `${counted(list.length, "region")} from before (${list.map(({ name }) => name).join(", ")})`;
     find("#kept").hidden = !isWaiting || !(file || list.length);
     find("#kept").textContent = `${kept} will be on the next image.`;
+  }
+
+  /** Save one picture of what is shown. */
+  async #share() {
+    const parts = this.#shown.map(({ element }) => (selector) => element.querySelector(selector));
+    const images = this.#images().map((image, index) => {
+      const [part, { size }] = [parts[index], this.#shown[index]];
+      const caption = `${this.#comparing ? `${image.slot}: ` : ""}${image.name}, ${part(".size").textContent}`;
+      return { ...image, caption, size, stage: part(".stage") };
+    });
+    const said = [find("#verdict"), find("#unseen"), ...parts.flatMap((part) => [part(".hollow"), part(".trust")])];
+    const told = said.filter(({ hidden }) => !hidden).map(({ textContent }) => textContent);
+    const texts = [...told, this.#facts.notice, find("#model").textContent, this.#facts.caution];
+    const [low, , high] = find(".of-heat").children;
+    const sheet = await drawSheet({
+      title: find("h1").textContent,
+      images,
+      rows: this.#table.texts,
+      legend: find(".of-heat").hidden ? null : { colors: this.#facts.heat, low: low.textContent, high: high.textContent },
+      colors: this.#facts.region_colors,
+      texts: [...new Set(texts.filter(Boolean))],
+    });
+    save(sheet, images[0].name, "share.png");
   }
 
   #images() {

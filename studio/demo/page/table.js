@@ -99,6 +99,12 @@ export class Table {
     this.#element.hidden = !this.#regions.list.length;
   }
 
+  /** What it shows, row by row, from the headings on. */
+  get texts() {
+    const text = (cell) => cell.querySelector("input")?.value ?? cell.textContent.replaceAll("\n", " ");
+    return [...this.#element.rows].map(({ cells }) => [...cells].slice(0, -1).map(text));
+  }
+
   #head(columns) {
     if (columns === this.#columns) return;
     this.#columns = columns;
