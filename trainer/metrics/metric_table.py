@@ -22,7 +22,7 @@ class Metric:
     label: str
     """Name of the metric in the literature."""
     meaning: str
-    """A few words for reports."""
+    """What it measures, as a sentence for readers who do not know it."""
     higher_is_better: bool
     needs: tuple[str, ...]
     """Either FIXATIONS or DENSITY, and any others. With FIXATIONS the metric is computed at the size of the
@@ -36,10 +36,17 @@ class Metric:
 
 
 METRICS = {
-    "auc_judd": Metric("AUC-Judd", "separates fixated from other pixels", True, (FIXATIONS,), 0, 1),
+    "auc_judd": Metric(
+        "AUC-Judd",
+        "How often the map is higher where people looked than elsewhere: 1 is always, 0.5 is chance.",
+        True,
+        (FIXATIONS,),
+        0,
+        1,
+    ),
     "shuffled_auc": Metric(
         "sAUC",
-        "separates fixated pixels from those fixated in other images",
+        "The same beside places looked at in other images, so that the centre counts for nothing.",
         True,
         (FIXATIONS, OTHER_COUNTS),
         0,
@@ -47,18 +54,32 @@ METRICS = {
     ),
     "shuffled_auc_over_bias": Metric(
         "sAUC/CB",
-        "sAUC of the map divided by the centre bias, as benchmarks score it",
+        "sAUC of the map divided by the centre bias, as benchmarks score it.",
         True,
         (FIXATIONS, OTHER_COUNTS, BASELINE),
         0,
         1,
         is_of_map=False,
     ),
-    "nss": Metric("NSS", "standard deviations above the mean at fixations", True, (FIXATIONS,)),
-    "cc": Metric("CC", "correlation of the two maps", True, (DENSITY,), -1, 1),
-    "kld": Metric("KLD", "divergence of the prediction from the truth", False, (DENSITY,), 0),
-    "sim": Metric("SIM", "histogram intersection of the two maps", True, (DENSITY,), 0, 1),
-    "information_gain": Metric("IG", "bits per fixation above the centre bias", True, (FIXATIONS, BASELINE)),
+    "nss": Metric(
+        "NSS",
+        "How far the map lies above its mean where people looked, in standard deviations: 0 is chance.",
+        True,
+        (FIXATIONS,),
+    ),
+    "cc": Metric(
+        "CC", "How alike the map and people's map are: 1 is equal, 0 is unrelated.", True, (DENSITY,), -1, 1
+    ),
+    "kld": Metric(
+        "KLD", "How much of where people looked the map does not tell: 0 is nothing.", False, (DENSITY,), 0
+    ),
+    "sim": Metric("SIM", "How much of the map and of people's map overlaps: 1 is all.", True, (DENSITY,), 0, 1),
+    "information_gain": Metric(
+        "IG",
+        "How much more the map tells than the centre bias, in bits for each fixation: 0 is no more.",
+        True,
+        (FIXATIONS, BASELINE),
+    ),
 }
 """Name -> row, in the order of every table."""
 DECIDING = tuple(name for name, row in METRICS.items() if row.is_of_map)

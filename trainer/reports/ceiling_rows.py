@@ -58,12 +58,13 @@ def ceiling_notes(rows: Rows, ceiling: CeilingScores, level: float) -> list[str]
     return share_notes(undefined, len(rows), ceiling.n_units, level, of_groups=is_grouped)
 
 
-def ceiling_chart(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+def ceiling_chart(rows: Rows, labels: Mapping[str, tuple[str, str]], of: str = "") -> dict[str, Any]:
     """Return the values of the macro `ceiling`: all bars have the same scale, in percent of their width.
 
     Args:
         rows: result of `ceiling_rows`.
         labels: Model -> label and colour.
+        of: What follows a percentage, such as ` of the way to people`.
     """
     shares: list[Share] = [share for row in rows for share in row["shares"].values()]
     lowest = max(WIDEST[0], min(0.0, *(share.low or 0.0 for share in shares))) - MARGIN
@@ -78,30 +79,31 @@ def ceiling_chart(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str
         "end": place(1),
         "models": [{"label": labels[model][0], "color": labels[model][1]} for model in rows[0]["shares"]],
         "rows": [
-            row | {"marks": [_mark(share, labels[model], place) for model, share in row["shares"].items()]}
+            row | {"marks": [_mark(share, labels[model], place, of) for model, share in row["shares"].items()]}
             for row in rows
         ],
     }
 
 
-def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float]) -> dict[str, Any]:
+def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float], of: str) -> dict[str, Any]:
     """Return the positions of a dot and its interval on the bar with their text. Without a share only the text."""
-    mark = {"label": label[0], "color": label[1], "text": share_text(share)}
+    mark = {"label": label[0], "color": label[1], "text": share_text(share, of)}
     if share.share is None or share.low is None or share.high is None:
         return mark
     left, dot, right = map(place, (share.low, share.share, share.high))
     return mark | {"left": left, "width": round(right - left, 2), "dot": dot}
 
 
-def share_text(share: Share) -> str:
+def share_text(share: Share, of: str = "") -> str:
     """A share of the way to the ceiling in wording.percent, with its interval, such as `80% (74 to 86)`.
 
+    `of` follows the percentage.
     Numbers beyond LARGEST_PERCENT are only named as such, such as `65% (< -1000 to 81)`.
     """
     if share.share is None or share.low is None or share.high is None:
         return "undefined"
     point, low, high = map(_bounded_percent, (share.share, share.low, share.high))
-    return f"{point}% ({low} to {high})"
+    return f"{point}%{of} ({low} to {high})"
 
 
 def _bounded_percent(share: float) -> str:

@@ -109,10 +109,12 @@ def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
     return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
 
 
-def image_uri(image: npt.NDArray[np.uint8]) -> str:
-    """Encode an image (h, w, 3) as a data URI."""
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "WEBP", quality=QUALITY)
+def image_uri(image: npt.NDArray[np.uint8], longest: int = 0) -> str:
+    """Encode an image (h, w, 3) as a data URI, its longer side at most `longest` pixels unless that is 0."""
+    buffer, picture = io.BytesIO(), Image.fromarray(image)
+    if longest:
+        picture.thumbnail((longest, longest))
+    picture.save(buffer, "WEBP", quality=QUALITY)
     return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 

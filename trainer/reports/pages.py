@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 import matplotlib
 import numpy as np
-from markupsafe import escape
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
@@ -51,11 +51,20 @@ def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> No
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
+        finalize=_marked,
     )
     environment.filters["headings"] = HEADING.findall
     page = environment.get_template(template).render(heat_stops=HEAT.stops(9), **values)
     with replacing(html) as partial:
         partial.write_text(page, encoding="utf-8")
+
+
+def _marked(value: Any) -> Any:
+    """A text for the terminal, with what is between backticks as code. Anything else as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup) or "`" not in value:
+        return value
+    parts = value.split("`")
+    return Markup().join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def manifest_facts(manifest: Manifest) -> Facts:

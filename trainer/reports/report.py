@@ -17,7 +17,6 @@ from trainer.errors import ContentError, check
 from trainer.evaluation import (
     CeilingScores,
     Comparison,
-    Ending,
     Evaluation,
     Gain,
     PerImage,
@@ -67,12 +66,8 @@ VERDICTS = {
     Significance.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
-HEADLINES: dict[str, tuple[str, str]] = {
-    Ending.HELD: ("bad", "Held by a question about the data"),
-    Ending.DISAGREE: ("bad", "Data and model disagree"),
-    Ending.UNDECIDED: ("plain", "Not decided"),
-}
-"""End of an evaluation that promotes nothing -> colour and headline."""
+N_ENDS, ENDS_PX = 3, 320
+"""Number and longer side of the images that stand first: those that the candidate predicts best and worst."""
 READING_PX = 320
 """Longer side of the images that show the readings of ambiguous recordings."""
 LARGEST_SHARE = 2.0
@@ -266,13 +261,15 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
         "report.html.jinja",
         title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
         head=_head(folder, evaluation),
-        headline=headline(evaluation, registers),
-        sentence=_sentence(evaluation, tables[evaluation.decides]),
+        verdict=sentences.verdict(evaluation, registers),
+        way=_way(evaluation.deciding, evaluation.metric, evaluation.shown_confidence),
+        ends=_ends(folder, evaluation.deciding),
         reason=" ".join([reason, *([sentences.REGISTERS_NOTHING] if is_alone else [])]),
         notices=evaluation.notices,
         data_warnings=warnings,
         percent=wording.percent(evaluation.shown_confidence),
         sets=[_describe_set(folder, name, tables[name], evaluation) for name in evaluation.datasets],
+        summary=_sentence(evaluation, tables[evaluation.decides]),
         data=pages.grid(
             {name: pages.manifest_facts(result.manifest) for name, result in evaluation.datasets.items()}
         ),
@@ -303,17 +300,6 @@ def _data(counts: Mapping[str, tuple[int, int]]) -> str:
         f"{n_images:,} {PreparedData.images_of(name)}{wording.in_groups(n_units, n_images)}"
         for name, (n_images, n_units) in counts.items()
     )
-
-
-def headline(evaluation: Evaluation, registers: bool) -> tuple[str, str]:
-    """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
-    if not evaluation.passed_baseline:
-        return "bad", "Worse than the centre bias"
-    if sentences.is_undecided(evaluation, registers):
-        return "plain", "Not compared with a default model"
-    if evaluation.promote:
-        return "good", "Becomes the default" if registers else "Would become the default"
-    return HEADLINES.get(evaluation.end, ("plain", "Not promoted"))
 
 
 def _sentence(evaluation: Evaluation, table: PerImage) -> str:
@@ -402,6 +388,38 @@ def _ceiling(
         "scope": ceiling_rows.ceiling_scope(ceiling),
         "note": " ".join(ceiling_rows.ceiling_notes(rows, ceiling, level)),
     }
+
+
+def _way(result: ScoredDataset, metric: str, level: float) -> dict[str, Any]:
+    """Return the values of the macro `way`: how near each model comes to people in a metric, or why not."""
+    ceiling, who = result.ceiling, Provenance(vars(result.manifest)).observers
+    if not isinstance(ceiling, CeilingScores):
+        absent = ceiling.absent if ceiling else "The data do not tell observers apart."
+        return {"absent": f"How near the candidate comes to {who} is not known. {absent}"}
+    rows = [row for row in ceiling_rows.ceiling_rows(ceiling) if row["metric"] == metric]
+    return ceiling_rows.ceiling_chart(rows, MODELS, of=f" of the way to {who}") | {
+        "who": who,
+        "percent": wording.percent(level),
+        "note": " ".join(ceiling_rows.ceiling_notes(rows, ceiling, level)),
+    }
+
+
+def _ends(folder: pathlib.Path, result: ScoredDataset) -> dict[str, list[dict[str, Any]]]:
+    """Heading -> the images that the candidate predicts best or worst, with what people and the candidate say."""
+    names = ("stimulus", "density", Role.CANDIDATE)
+    labels = {"density": "People", "candidate": "Candidate"}
+    found: dict[str, list[dict[str, Any]]] = {"Predicted best": [], "Predicted worst": []}
+    for heading, group in zip(found, ("best", "worst"), strict=True):
+        pictures = [picture for picture in result.pictures if picture.group == group]
+        for picture in pictures[:N_ENDS] if group == "best" else pictures[: -N_ENDS - 1 : -1]:
+            panels = gallery.load_panels({name: folder / picture.files[name] for name in names}, labels)
+            found[heading].append(
+                {
+                    "image": picture.image,
+                    "panels": {label: gallery.image_uri(panels[label], ENDS_PX) for label in labels.values()},
+                }
+            )
+    return found
 
 
 def _examples(folder: pathlib.Path, result: ScoredDataset, gate_metric: str) -> list[gallery.GalleryImage]:

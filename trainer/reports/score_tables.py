@@ -185,6 +185,11 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
 
 
 def heading(metric: str) -> dict[str, Any]:
-    """Return the label, the arrow and the meaning of a metric."""
+    """Return the label, the arrow and the meaning of a metric, and which direction is better."""
     row = METRICS[metric]
-    return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}
+    return {
+        "label": row.label,
+        "arrow": "↑" if row.higher_is_better else "↓",
+        "meaning": row.meaning,
+        "direction": f"{'Higher' if row.higher_is_better else 'Lower'} is better.",
+    }

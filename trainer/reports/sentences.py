@@ -1,12 +1,79 @@
 """Sentences about an evaluation: why it decided, what was measured, and where the candidate is worse."""
 
+from typing import NamedTuple
+
 from trainer import wording
-from trainer.evaluation import Evaluation, Role, ScoredDataset
+from trainer.data import PreparedData
+from trainer.evaluation import Ending, Evaluation, Role, ScoredDataset, Significance
 from trainer.metrics import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 OTHERS: dict[str, str] = {Role.CENTER_BIAS: "the centre bias", Role.CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""
+HEADLINES: dict[str, tuple[str, str]] = {
+    Ending.HELD: ("bad", "Held by a question about the data"),
+    Ending.DISAGREE: ("bad", "Data and model disagree"),
+    Ending.UNDECIDED: ("plain", "Not decided"),
+}
+"""End of an evaluation that promotes nothing -> colour and headline."""
+COMPARED = {
+    Significance.BETTER: "is not better by the margin of the gate than",
+    Significance.WORSE: "is clearly worse than",
+    Significance.NOT_SIGNIFICANT: "is not clearly better than",
+    Significance.SAME: "predicts the same as",
+}
+"""Significance of a gain that promotes nothing -> words that compare the candidate."""
 REGISTERS_NOTHING = "`evaluate` registers nothing: the pipeline does."
+
+
+class Verdict(NamedTuple):
+    """How an evaluation ended, and why, for a reader who knows no metric."""
+
+    tone: str
+    """`good`, `bad` or `plain`."""
+    headline: str
+    why: str
+    """One or two sentences without numbers of a metric."""
+
+
+def verdict(evaluation: Evaluation, registers: bool = True) -> Verdict:
+    """The verdict, which has no effect unless the candidate is registered."""
+    result, beats = evaluation.deciding, evaluation.beats_champion
+    on = f"on {result.n_images:,} {PreparedData.images_of(evaluation.decides)}"
+    better = (
+        f"The candidate is {'clearly ' if evaluation.gate_confidence else ''}better than the current default {on}"
+    )
+    if not evaluation.passed_baseline:
+        why = f"A map that is the same for every image tells more about where people look {on}."
+        return Verdict("bad", "Worse than the centre bias", why)
+    if is_undecided(evaluation, registers):
+        return Verdict("plain", "Not compared with a default model", reason_of(evaluation, registers))
+    if evaluation.gate in ("always", "never"):
+        why = f"The gate is `{evaluation.gate}`, so no comparison decides."
+    elif evaluation.promote:
+        why = f"{better}." if beats else "No default model was compared with it."
+    else:
+        why = f"{_why_not(evaluation, better, on)} The current default stays."
+    if evaluation.promote:
+        return Verdict("good", "Becomes the default" if registers else "Would become the default", why)
+    return Verdict(*HEADLINES.get(evaluation.end, ("plain", "Not promoted")), why)
+
+
+def _why_not(evaluation: Evaluation, better: str, on: str) -> str:
+    """Why the current default stays, as a sentence."""
+    gain, known = evaluation.deciding.decisive_gain, evaluation.known
+    if evaluation.end == Ending.UNDECIDED:
+        return "There are too few images that neither model was trained on."
+    if evaluation.end == Ending.DISAGREE:
+        return f"{better}, but worse on the images on which the default was decided."
+    if evaluation.end == Ending.HELD and known is not None and known.verdict == known.GONE:
+        return f"{better}, but the images on which the default was decided are gone."
+    if evaluation.end == Ending.HELD:
+        return f"{better}, but a person must answer a question about the data."
+    if evaluation.beats_champion:  # and still a challenger
+        return "The two were compared on generated shapes alone, and the default was trained on real data."
+    if gain is None or not evaluation.gate_confidence:
+        return f"The candidate is not better than the current default {on}."
+    return f"The candidate {COMPARED[gain.outcome]} the current default {on}."
 
 
 def reason_of(evaluation: Evaluation, registers: bool) -> str:

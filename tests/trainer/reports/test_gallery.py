@@ -41,6 +41,8 @@ def address(evaluated, tmp_path_factory):
 def page(browser, address):
     context = browser.new_context(viewport={"width": 390, "height": 844})
     watched = Watched(context, address)
+    assert not watched.page.locator(".gallery").first.is_visible()  # it is long
+    watched.page.locator("summary", has_text="Images").first.click()
     yield watched.page
     assert watched.troubles == []
     context.close()

@@ -14,9 +14,10 @@ from PIL import Image
 
 from trainer import wording
 from trainer.data import prepared_data
+from trainer.evaluation.evaluation import Gain, Known
 from trainer.metrics.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.network import model_folder
-from trainer.reports import ceiling_rows, report, score_tables
+from trainer.reports import ceiling_rows, report, score_tables, sentences
 from trainer.reports.report import write_curve, write_preview
 
 
@@ -119,7 +120,52 @@ def test_report_is_one_file_with_the_decision_and_the_origins(page, evaluation):
 )
 def test_report_opens_with_the_verdict(changes, registers, headline, evaluation):
     both = {"passed_baseline": True, "end": "", "model_configs": {"candidate": None, "champion": None}}
-    assert report.headline(dataclasses.replace(evaluation, **(both | changes)), registers)[1] == headline
+    assert sentences.verdict(dataclasses.replace(evaluation, **(both | changes)), registers).headline == headline
+
+
+GAIN = Gain(0.1, 0.05, 0.15, 0.001, 10, 8, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "gain", "words"),
+    [
+        ({"promote": True, "beats_champion": True}, GAIN, "clearly better than"),
+        ({"promote": True, "beats_champion": None}, None, "No default model"),
+        ({"promote": True, "gate": "always"}, GAIN, "`always`"),
+        ({"end": "challenger", "beats_champion": True}, GAIN, "generated shapes alone"),
+        ({"beats_champion": False}, GAIN, "margin"),
+        ({"beats_champion": False}, dataclasses.replace(GAIN, low=-0.1), "is not clearly better than"),
+        ({"beats_champion": False}, dataclasses.replace(GAIN, low=-0.2, high=-0.1), "is clearly worse than"),
+        ({"beats_champion": False, "gate_confidence": 0.0}, GAIN, "is not better than"),
+        ({"end": "not decided"}, GAIN, "too few images"),
+        ({"end": "disagree", "beats_champion": True}, GAIN, "but worse on"),
+        ({"end": "held", "beats_champion": True}, GAIN, "but a person must answer"),
+        ({"end": "held", "beats_champion": True, "known": Known("gone", 60)}, GAIN, "are gone"),
+    ],
+)
+def test_verdict_says_why_without_a_number_of_a_metric(changes, gain, words, evaluation):
+    decided = dataclasses.replace(evaluation.deciding, decisive_gain=gain)
+    changes = {"passed_baseline": True, "promote": False, "end": "", "datasets": {"salicon": decided}, **changes}
+    verdict = sentences.verdict(dataclasses.replace(evaluation, **changes))
+    assert words in verdict.why
+    assert ("The current default stays." in verdict.why) == (not changes["promote"])
+    assert not {row.label for row in METRICS.values()} & set(re.findall(r"[\w/-]+", verdict.why))
+
+
+def test_first_screen_has_the_verdict_the_way_to_people_and_six_images_before_any_table(page, evaluation):
+    first = page.text.partition('<nav class="contents')[0]
+    assert "<table" not in first
+    assert evaluation.code_version.partition("+")[2] not in first
+    assert first.index("Not decided") < first.index("% of the way to people (") < first.index("Predicted best")
+    shown = first[first.index("Predicted best") :].split("Predicted worst")
+    assert [part.count("<figure") for part in shown] == [3, 3]
+    ranked = sorted(
+        {each.image: each.scores["candidate"]["kld"] for each in evaluation.deciding.pictures}.items(),
+        key=lambda pair: pair[1],
+    )
+    for part, (image, _) in zip(shown, (ranked[0], ranked[-1]), strict=True):
+        assert part.index(f"People, {image}") < part.index(f"Candidate, {image}")
+        assert re.search(r"Candidate, ([^\"]+)", part)[1] == image
 
 
 def test_names_are_escaped(evaluation, store, tmp_path):
