@@ -37,14 +37,13 @@ def fetch_dataset(
 
     from trainer.data import FetchConfig, fetch_dataset
     from trainer.errors import ConflictError, check, reported
-    from trainer.reports import write_preview
+    from trainer.reports import write_preview, write_unneeded
     from trainer.settings import configs_of
 
     with reported():
         if not fingerprint:
             pathlib.Path(prepared.path).mkdir(parents=True, exist_ok=True)
-            text = "This run does not need these data: a model replaces base training, or there is no test set."
-            pathlib.Path(preview.path).write_text(f"<p>{text}</p>\n")
+            write_unneeded(preview.path)
             return
         place = {"dataset": dataset, "source": source, "image_size": image_size}
         (config,) = configs_of({**settings, **place}, FetchConfig)

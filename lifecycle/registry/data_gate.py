@@ -10,7 +10,7 @@ from trainer.data import FEATURES, Manifest, PreparedData
 from trainer.errors import ContentError, GateError, check
 from trainer.evaluation import Compared, EvaluateConfig, Lineage, Seen, ask_about, what_could_be_found
 from trainer.models import Provenance
-from trainer.reports import ComparedData
+from trainer.reports import ComparedData, DataStatement
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""
@@ -77,12 +77,7 @@ class DataGate:
             "this task. To train on them all the same, set data_gate=hold",
             GateError,
         )
-        lines = [f"warning: {text}" for text in warnings]
-        if not any(each.last for each in compared):
-            lines += [
-                f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)
-            ]
-        print(*(lines or ["no large difference was found"]), sep="\n")
+        print(*DataStatement.of(compared).lines, sep="\n")
         return warnings, questions if self.config.data_gate == "hold" else []
 
 

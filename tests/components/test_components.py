@@ -317,7 +317,7 @@ def test_first_model_is_compared_with_pretrained_and_its_data_with_none(prepared
     trainings = {"base_training": SETTINGS, "finetune_training": SETTINGS}
     place |= {"platform": "local", "location": "", "evaluation": {}, **trainings}
     assert check_data.python_func(settings=gate, **place, **data, report=report) == ([], [])
-    assert "The current default is `pretrained`" in pathlib.Path(report.path).read_text()
+    assert "The current default is <code>pretrained</code>" in pathlib.Path(report.path).read_text()
     with refused(GateError, "min_images", "1,000"):
         check_data.python_func(settings=gate | {"min_images": 1000}, **place, **data, report=report)
 

@@ -5,6 +5,7 @@ from trainer.doors import opened
 __all__ = [
     "REGISTERS_NOTHING",  # words for a run that registers nothing
     "ComparedData",  # data beside the default's data
+    "DataStatement",  # what the comparison of data found, for its page and the log
     "HistoryEntry",  # a version in the page of a model's history
     "HistoryMove",  # a move of the default in that page
     "comparable_scores",  # the scores by name, for a console that compares runs
@@ -22,5 +23,6 @@ __all__ = [
     "write_readings",  # writes the page that shows how recordings may be read
     "write_report",  # writes the page of an evaluation
     "write_sweep",  # writes the page of a sweep
+    "write_unneeded",  # writes the page of data that a run does not need
 ]
 __getattr__ = opened(__name__, __file__)

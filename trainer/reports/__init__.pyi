@@ -1,4 +1,8 @@
-from .data_comparison import ComparedData as ComparedData, write_data_comparison as write_data_comparison
+from .data_comparison import (
+    ComparedData as ComparedData,
+    DataStatement as DataStatement,
+    write_data_comparison as write_data_comparison,
+)
 from .history_page import HistoryEntry as HistoryEntry, HistoryMove as HistoryMove, write_history as write_history
 from .pages import counts_text as counts_text
 from .report import (
@@ -7,6 +11,7 @@ from .report import (
     write_preview as write_preview,
     write_readings as write_readings,
     write_report as write_report,
+    write_unneeded as write_unneeded,
 )
 from .score_tables import comparable_scores as comparable_scores, decision_page as decision_page
 from .sentences import REGISTERS_NOTHING as REGISTERS_NOTHING

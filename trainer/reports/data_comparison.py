@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,20 +61,39 @@ class ComparedData:
         ]
 
 
+class DataStatement(NamedTuple):
+    """What the comparison of data found, for its page and for the log."""
+
+    tone: str
+    """`good`, `bad` or `plain`."""
+    headline: str
+    sentences: list[str]
+
+    @classmethod
+    def of(cls, compared: Sequence[ComparedData]) -> "DataStatement":
+        """The statement about all data of a run."""
+        if warnings := [text for each in compared for text in each.warnings]:
+            is_large = any(each.questions for each in compared)
+            return cls(*(("bad", "Questions about the data") if is_large else ("plain", "Changes")), warnings)
+        absent = list(dict.fromkeys(each.absent for each in compared if each.absent))
+        if any(each.last for each in compared):
+            return cls("good", "No large difference", absent)
+        return cls("plain", "Nothing to compare with", absent)
+
+    @property
+    def lines(self) -> list[str]:
+        """The statement for the log."""
+        return [f"{self.headline}: {sentence}" for sentence in self.sentences] or [self.headline]
+
+
 def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathLike[str]) -> None:
     """Write the page."""
-    warnings = [text for each in compared for text in each.warnings]
-    is_compared = any(each.last for each in compared)
-    headline = ("plain", "Changes") if warnings else ("good", "No large difference")
-    if any(each.questions for each in compared):
-        headline = "bad", "Questions about the data"
     pages.write_page(
         html,
         "data_comparison.html.jinja",
         title="Data of this run",
         head=[("Date", now()), *pages.code_facts(code_version())],
-        headline=headline if is_compared or warnings else ("plain", "Nothing to compare with"),
-        sentences=warnings or [*dict.fromkeys(each.absent for each in compared if each.absent)],
+        statement=DataStatement.of(compared),
         sets=[_describe(each) for each in compared],
         large=DataShift.LARGE,
     )

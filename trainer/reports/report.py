@@ -126,6 +126,11 @@ def write_preview(dataset: Path, html: Path) -> None:
     )
 
 
+def write_unneeded(html: Path) -> None:
+    """Write the page of a dataset that a run does not need."""
+    pages.write_page(html, "unneeded.html.jinja", title="Not needed", head=[("Date", now())])
+
+
 def write_readings(errors: Sequence["AmbiguousReadingsError"], html: Path) -> None:
     """Write a page with the fixations of each reading of recordings that are not proven, on their images."""
     pages.write_page(

@@ -22,7 +22,7 @@ from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
-from trainer.reports.data_comparison import write_data_comparison
+from trainer.reports.data_comparison import DataStatement, write_data_comparison
 
 N = 60
 STRICT = DataGateConfig(data_gate="strict")
@@ -105,7 +105,13 @@ def test_the_first_model_has_nothing_to_be_compared_with(first, tmp_path, capsys
     data = compared(str(tmp_path / "models"), first)
     assert (data.last, data.now["images"]) == (None, N)
     assert require(STRICT, [data]) == ([], [])
-    assert capsys.readouterr().out.endswith(f"\nnothing to compare with: {data.absent}\n")
+    statement = DataStatement.of([data])
+    assert (statement.headline, statement.sentences) == ("Nothing to compare with", [data.absent])
+    assert capsys.readouterr().out.endswith("".join(f"\n{line}" for line in statement.lines) + "\n")
+    write_data_comparison([data], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert statement.headline in page
+    assert "The current default is <code>pretrained</code>, whose data are not compared." in page
 
 
 def test_data_that_grow_are_compared_and_pass(first, register, tmp_path):
@@ -134,7 +140,8 @@ def test_data_of_another_kind_are_named_and_end_a_strict_run(change, named, firs
     warnings, questions = require(DataGateConfig(), [data])
     assert (questions, require(DataGateConfig(data_gate="warn"), [data])) == (warnings, (warnings, []))
     assert any(warning.startswith(f"Fine-tuning data (custom): {named}: ") for warning in warnings)
-    assert f"warning: {warnings[0]}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in DataStatement.of([data]).lines)
     write_data_comparison([data], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert warnings[0] in page

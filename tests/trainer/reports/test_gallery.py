@@ -42,7 +42,7 @@ def page(browser, address):
     context = browser.new_context(viewport={"width": 390, "height": 844})
     watched = Watched(context, address)
     assert not watched.page.locator(".gallery").first.is_visible()  # it is long
-    watched.page.locator("summary", has_text="Images").first.click()
+    watched.page.locator("summary", has_text="images").first.click()
     yield watched.page
     assert watched.troubles == []
     context.close()

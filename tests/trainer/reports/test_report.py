@@ -18,7 +18,7 @@ from trainer.evaluation.evaluation import Gain, Known
 from trainer.metrics.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.network import model_folder
 from trainer.reports import ceiling_rows, report, score_tables, sentences
-from trainer.reports.report import write_curve, write_preview
+from trainer.reports.report import write_curve, write_preview, write_unneeded
 
 
 class Page(html.parser.HTMLParser):
@@ -67,6 +67,7 @@ def assert_self_contained(page: Page) -> None:
     assert not {"link", "iframe"} & set(page.tags)
     assert "url(" not in page.text
     assert "@import" not in page.text
+    assert "`" not in re.sub(r"<(script|style)>.*?</\1>", "", page.text, flags=re.DOTALL)
     for needed in ("prefers-color-scheme: dark", 'name="viewport"', "max-width: 40rem", '<html lang="en">'):
         assert needed in page.text
     for image in page.images():
@@ -193,6 +194,11 @@ def test_preview_shows_counts_origin_licence_and_images(datasets, tmp_path):
     facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {wording.TIMES} 64", "with fixations")
     told_facts = ("<dd>Ours.</dd>", "<dd>A: B. C 2020.</dd>", "<li>2 rows &lt;left out&gt;.</li>")
     assert all(fact in page.text for fact in (*facts, *told_facts))
+
+
+def test_data_that_a_run_does_not_need_have_a_page_like_all_others(tmp_path):
+    write_unneeded(tmp_path / "page.html")
+    assert_self_contained(Page(tmp_path / "page.html"))
 
 
 def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:
