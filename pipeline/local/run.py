@@ -31,6 +31,7 @@ from lifecycle.registry import Address, open_registry
 from lifecycle.runs import WEBHOOK_VARIABLE, End
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
+from pipeline.local.run_page import RunPage
 from trainer.errors import ConflictError, NotFoundError, UserError
 from trainer.evaluation import Evaluation
 from trainer.io import read_json, temporary_folder
@@ -59,6 +60,7 @@ CHATTER = re.compile(
 ERROR = "error: "
 """Prefix of a task's own error message."""
 KEPT_LINES = 200
+UNCHANGED = "already has a version of the same data and settings"
 NEXT = "train on real data: docs/datasets.md lists public datasets, docs/data.md says how to use your own"
 """What follows a run on the sample set."""
 STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "cached": "green", "failed": "bold red"}
@@ -74,33 +76,27 @@ def execute_run(run: Run, console: Console) -> int:
         run = run.start_attempt()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
-        with RunProgress(console, run.queries) as progress:
+        page = RunPage(run)
+        _print_fact(console, "Report", _shown(page.path))
+        with RunProgress(console, run.queries, page) as progress:
             try:
                 status = _run_worker(run, progress)
             except KeyboardInterrupt:
                 status = 128 + signal.SIGINT
-        _copy_shown(run, progress)
+        page.copy_shown()
         if status:
             stopped = print_stopped(run, progress, status, console)
             if status != 128 + signal.SIGINT:  # else a person knows
                 tell_end(run, {task.title: task.failure() for task in progress.failed}, console)
             return stopped
+        if _is_unchanged(run):
+            page.end("plain", "Unchanged", [f"{run.model_name} {UNCHANGED}."])
         dataclasses.replace(run, finished=True).save()
         # No longer needed after the training, and several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         _print_end(run, console)
         tell_end(dataclasses.replace(run, finished=True), {}, console)
         return 0
-
-
-def _copy_shown(run: Run, progress: "RunProgress") -> None:
-    """Copy the reports of the tasks into the run's folder."""
-    for (task, output), name in SHOWN.items():
-        view = progress.tasks.get(task)
-        key = view.cached_as if view else ""
-        path = run.cached_output(key, output) if key else run.output(task, output)
-        if path is not None:
-            shutil.copy(path, run.folder / name)
 
 
 def _run_worker(run: Run, progress: "RunProgress") -> int:
@@ -215,7 +211,8 @@ class RunProgress:
     Example: `https://lab.org/a.zip?key=1` has the query `key=1`.
     """
 
-    def __init__(self, console: Console, queries: Queries) -> None:
+    def __init__(self, console: Console, queries: Queries, page: RunPage | None = None) -> None:
+        self.page = page
         self.tasks: dict[str, TaskView] = {}
         self._groups: dict[str, list[str]] = {}
         self._console = console
@@ -261,6 +258,8 @@ class RunProgress:
             for text in map(self._queries.hide, self._task_text(line)):
                 self._current.lines.append(text)
                 self._log(self._current, text)
+        if self.page is not None:
+            self.page.follow(self.tasks)
 
     def _enter(self, name: str, state: str) -> TaskView:
         task = self.tasks.setdefault(name, TaskView(name))
@@ -304,7 +303,7 @@ class RunProgress:
 
 def _print_end(run: Run, console: Console) -> int:
     if _is_unchanged(run):
-        _print_fact(console, "Unchanged", f"{run.model_name} already has a version of the same data and settings")
+        _print_fact(console, "Unchanged", f"{run.model_name} {UNCHANGED}")
         return 0
     _print_scores(run, console)
     registered = _registered(run)
@@ -401,7 +400,11 @@ def print_stopped(run: Run, progress: RunProgress, status: int, console: Console
     """Print what a failed or interrupted run has, why it ended, and how to go on. Return the exit status."""
     resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
-    if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
+    if (
+        run.output("evaluate-model", "report")
+        and evaluation
+        and run.output("upload-model", "executor_output.json") is None
+    ):
         from trainer.reports import write_report
 
         # The report was written before the registration, which did not run.
@@ -414,6 +417,9 @@ def print_stopped(run: Run, progress: RunProgress, status: int, console: Console
     elif not (reasons := [f"{task.title} failed: {task.failure()}" for task in progress.failed]):
         tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
         reasons = [f"The pipeline ended with status {status}:\n{tail}"]
+    if progress.page is not None:
+        end = ("plain", "Interrupted") if interrupted else ("bad", "Failed")
+        progress.page.end(*end, [*([] if interrupted else reasons), f"`{resume}` goes on."])
     for reason in reasons:
         console.print(Text(reason, style="bold red"), soft_wrap=True)
     _print_fact(console, "Log", _shown(run.folder / LOG))

@@ -127,12 +127,12 @@ class Run:
         return dataclasses.replace(self, earlier=tuple(path.name for path in attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
-        """Path of a task's output in the latest attempt. None if it does not exist.
+        """Path of a task's output in the latest attempt. None if it does not exist, or if that is an earlier one.
 
         Example: `output("evaluate-model", "report")`.
         """
         attempt = RunFolder(self.folder).latest_attempt
-        path = attempt and attempt / task / name
+        path = attempt and attempt.name not in self.earlier and attempt / task / name
         return path if path and path.exists() else None
 
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:

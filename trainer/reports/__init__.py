@@ -22,6 +22,7 @@ __all__ = [
     "write_preview",  # writes the page that shows prepared data
     "write_readings",  # writes the page that shows how recordings may be read
     "write_report",  # writes the page of an evaluation
+    "write_run",  # writes the page of a run while it runs
     "write_sweep",  # writes the page of a sweep
     "write_unneeded",  # writes the page of data that a run does not need
 ]

@@ -13,6 +13,7 @@ from .report import (
     write_report as write_report,
     write_unneeded as write_unneeded,
 )
+from .run_page import write_run as write_run
 from .score_tables import comparable_scores as comparable_scores, decision_page as decision_page
 from .sentences import REGISTERS_NOTHING as REGISTERS_NOTHING
 from .sweep_page import write_sweep as write_sweep

@@ -37,6 +37,8 @@ NESTED = ("base_model", "identity")
 SETTINGS = "settings"
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
 """Colours that are readable on white and on black."""
+LOSS_LEGEND = ((GREY, "training"), (BLUE, "validation"), (ORANGE, "best epoch"))
+"""Colours of `loss_curve`."""
 INK = "#010203"
 """Placeholder for the colour of the page's text, which only the browser knows."""
 BINS = 24

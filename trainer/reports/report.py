@@ -239,7 +239,7 @@ def write_curve(model: Path, html: Path) -> None:
             }
             for i, row in enumerate(history)
         ],
-        legend=[(pages.GREY, "training"), (pages.BLUE, "validation"), (pages.ORANGE, "best epoch")],
+        legend=pages.LOSS_LEGEND,
         settings=pages.grid(pages.training_facts({"This training": settings or None})),
     )
 

@@ -7,7 +7,7 @@ from trainer import wording
 from trainer.data import PreparedData
 from trainer.evaluation import Evaluation, Gain, PerImage, Role, Significance
 from trainer.metrics import METRICS
-from trainer.reports import pages
+from trainer.reports import pages, sentences
 
 TONES = {
     Significance.BETTER: "good",
@@ -91,11 +91,11 @@ def decision_page(evaluation: Evaluation) -> str:
     """The decision of an evaluation, why it was made, and the scores, as Markdown."""
     deciding, models = evaluation.deciding, evaluation.deciding.models
     groups = wording.in_groups(deciding.n_units, deciding.n_images)
-    heading = "Becomes the default" if evaluation.promote else "Does not become the default"
-    if evaluation.is_held:
-        heading += f": {evaluation.end}"
+    verdict = sentences.verdict(evaluation)
     lines = [
-        f"# {heading}",
+        f"# {verdict.headline}",
+        "",
+        verdict.why,
         "",
         evaluation.reason,
         "",

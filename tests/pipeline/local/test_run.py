@@ -109,6 +109,7 @@ def killed(workplace, moved, tested):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     wait_until(lambda: not processes_of(folder))
+    shutil.copy(folder / "report.html", workplace / "killed.html")
     return (workplace / "killed.txt").read_text(), processes_of(folder)
 
 
@@ -160,6 +161,18 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, fi
     assert not first.stderr
 
 
+def test_page_of_a_run_exists_from_its_start_with_the_data_before_the_training_and_reads_itself_again(
+    killed, workplace
+):
+    page = (workplace / "killed.html").read_text()
+    assert killed[0].index("Report:     runs/first/report.html") < killed[0].index("] started")
+    assert "<strong>Running</strong>" in page
+    assert '<meta http-equiv="refresh"' in page
+    assert {"data_base.html", "data_finetune.html"} <= set(re.findall(r'href="([^"#]+)"', page))
+    assert re.search(rf"{STEPS['base']}: epoch 1/{EPOCHS}: loss ", page)
+    assert "training and validation loss by epoch" in page
+
+
 def test_run_ends_with_the_message_that_is_the_same_on_all_targets(first):
     (message,) = [line for line in first.stdout.splitlines() if line.startswith("Message: ")]
     assert "msinet@1: promoted. The candidate becomes the default" in message
@@ -170,6 +183,7 @@ def test_run_leaves_its_reports_and_log_and_nothing_in_the_temporary_folder(firs
     for name in SHOWN.values():
         assert (folder / name).read_bytes().startswith(b"<!doctype html>")
     assert "Executing task 'upload-model'" in (folder / LOG).read_text()
+    assert "refresh" not in (folder / "report.html").read_text()
     assert not (folder / CHECKPOINTS).exists()
     assert not list((workplace / TEMPORARY).iterdir())
 
@@ -222,7 +236,7 @@ def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workpl
     console = Console(file=io.StringIO(), width=160)
     assert execute_run(prepare_run("", "", "runs/first", {}), console) == 0
     assert "Run runs/first has finished" in printed(console)
-    result = first.stdout[first.stdout.index("Report:") : first.stdout.index("Message:")]
+    result = first.stdout[first.stdout.rindex("Report:") : first.stdout.index("Message:")]
     assert printed(console).endswith(result)
     assert (workplace / "runs" / "first" / LOG).read_bytes() == log
     assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
@@ -239,9 +253,16 @@ def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, wo
     assert "Log:        runs/again/log.txt" in failed.stdout
     assert "Resume:     make run-pipeline RESUME=runs/again" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
-    assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
+    assert not re.search("(?m)^(KLD|The candidate)", failed.stdout)
+    assert failed.stdout.count("Report:") == 1  # at the start
     # The other data was not fetched again, so its pages remain.
-    assert {path.name for path in folder.glob("*.html")} == {"data_finetune.html", "data_test.html"}
+    pages = {"data_finetune.html", "data_test.html", "report.html"}
+    assert {path.name for path in folder.glob("*.html")} == pages
+    page = (folder / "report.html").read_text()
+    assert "<strong>Failed</strong>" in page
+    assert "<code>make run-pipeline RESUME=runs/again</code> goes on." in page
+    assert 'href="data_finetune.html"' in page
+    assert "refresh" not in page
     with refused(UserError, "again", "evaluation"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
     assert Run.load(folder).parameters["base_source"] == str(tmp_path)
