@@ -14,12 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple
 
-from trainer.errors import installed
+from trainer.errors import reported
 from trainer.machine import is_for_tpu, load_tensorflow
 
 
@@ -37,7 +37,7 @@ class _Task(NamedTuple):
 
 @contextlib.contextmanager
 def forked_tasks() -> Iterator[None]:
-    """Have kfp.local run tasks by a server, which ends with this context.
+    """Have kfp.local run tasks by a server, which ends with this context, and leave Ctrl-C to the running task.
 
     In two cases, kfp.local starts a new Python for each task:
 
@@ -45,6 +45,10 @@ def forked_tasks() -> Iterator[None]:
     - The driver of a TPU begins with the import.
     """
     if sys.platform != "linux" or is_for_tpu():
+        from kfp.local import subprocess_task_handler
+
+        run = subprocess_task_handler.run_local_subprocess
+        subprocess_task_handler.run_local_subprocess = _interrupted_by_its_task(run)
         yield
         return
     ours, theirs = Pipe()
@@ -53,9 +57,27 @@ def forked_tasks() -> Iterator[None]:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
     from kfp.local import subprocess_task_handler  # while the server imports
 
-    subprocess_task_handler.run_local_subprocess = functools.partial(_run, ours, server.pid)
+    run = functools.partial(_run, ours, server.pid)
+    subprocess_task_handler.run_local_subprocess = _interrupted_by_its_task(run)
     with server, ours:
         yield
+
+
+def _interrupted_by_its_task(run: Callable[..., int]) -> Callable[..., int]:
+    """`run` that Ctrl-C ends once the task has ended: until then, somebody must read what the task says."""
+
+    def until_its_end(*args: Any, **kwargs: Any) -> int:
+        received: list[int] = []
+        previous = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+        try:
+            status = run(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGINT, previous)
+        if received:
+            raise KeyboardInterrupt
+        return status
+
+    return until_its_end
 
 
 def _run(
@@ -145,5 +167,5 @@ def _leave(statuses: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    with installed():
+    with reported():
         main(int(sys.argv[1]))

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -41,8 +42,8 @@ from trainer.places import Queries
 from trainer.texts import format_duration, now, visible
 
 LOG = "log.txt"
-GRACE_S = 10.0
-"""Time for interrupted tasks to clean up."""
+GRACE_S = 60.0
+"""Time for interrupted tasks to save or remove what they have. A training first ends its current steps."""
 TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 TASKS_LINE = "pipeline tasks: "
 """Prefix of the worker's first line, followed by `pipeline.local.run_worker.outline` as JSON."""
@@ -124,37 +125,48 @@ def _run_worker(run: Run, progress: "RunProgress") -> int:
         log_file = os.open(run.folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
         if run.queries:  # an attempt before this one may have had none
             os.fchmod(log_file, mode)
-        with os.fdopen(log_file, "a") as log, _terminated(worker):
+        with os.fdopen(log_file, "a") as log, interruptible(worker) as received:
             for line in worker.stdout:
                 plain = visible(ANSI.sub("", line))  # a task may print what others wrote
                 log.write(run.queries.hide(plain))  # kfp and libraries print addresses
                 log.flush()
                 progress.feed(plain.rstrip("\n"))
-            return worker.wait()
+            return 128 + signal.SIGINT if worker.wait() and received else worker.returncode
 
 
 @contextlib.contextmanager
-def _terminated(worker: "subprocess.Popen[str]") -> Iterator[None]:
-    """Ends the worker and its tasks on exit, if they still run. Within this context, SIGTERM acts like Ctrl-C."""
+def interruptible(worker: "subprocess.Popen[str]") -> Iterator[list[int]]:
+    """Passes Ctrl-C and SIGTERM on to the tasks, and ends the worker and its tasks on exit, if they still run.
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    A task then has GRACE_S to save its state or to remove partial files. A second Ctrl-C ends it at once. A second
+    SIGTERM does not, since `make` passes on its own to commands that may have got it, too. Yields the signals.
+    """
+    received: list[int] = []
+    late = threading.Timer(GRACE_S, _end, [worker, signal.SIGKILL])
+    late.daemon = True
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    def interrupt(number: int, _: object) -> None:
+        if received and number == signal.SIGINT:
+            _end(worker, signal.SIGKILL)
+        elif not received:
+            _end(worker, signal.SIGINT)
+            late.start()
+        received.append(number)
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield received
     finally:
-        # SIGINT lets the tasks remove partial files. SIGKILL ends tasks that do not stop in time.
-        deadline = time.monotonic() + GRACE_S
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(worker.pid, signal.SIGINT)
-            while time.monotonic() < deadline:
-                worker.poll()
-                os.killpg(worker.pid, 0)
-                time.sleep(0.05)
-            os.killpg(worker.pid, signal.SIGKILL)
+        late.cancel()
+        _end(worker, signal.SIGKILL)
         worker.wait()
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end(worker: "subprocess.Popen[str]", number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(worker.pid, number)
 
 
 @contextlib.contextmanager

@@ -21,8 +21,11 @@ def main(run_dir: pathlib.Path) -> None:
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     from pipeline.local.fork_server import forked_tasks
 
-    with forked_tasks():
-        _run(run_dir)
+    try:
+        with forked_tasks():
+            _run(run_dir)
+    except KeyboardInterrupt:  # `pipeline.local.run` passed it on, and says so
+        raise SystemExit(128 + signal.SIGINT) from None
 
 
 def _run(run_dir: pathlib.Path) -> None:

@@ -224,7 +224,7 @@ class Checkpoints:
     def restore(self) -> Progress:
         """Restore the newest intact checkpoint. Return its progress, or a new `Progress` if none exists.
 
-        Prints which checkpoints it skips, and how much of the run is lost. Reads and checks the whole checkpoint
+        Prints which checkpoints it skips, and where the training goes on. Reads and checks the whole checkpoint
         before it changes any variable.
 
         Raises:
@@ -259,6 +259,7 @@ class Checkpoints:
                 f"none of the {len(names)} checkpoints in {self.folder} can be read: remove the folder to "
                 "start again from the beginning"
             )
+        print("no checkpoint yet: training starts at step 1", flush=True)
         return Progress()
 
     def check_room(self) -> None:

@@ -194,7 +194,11 @@ class Loop:
         """Save the state and end the process, since a machine of the job was asked to stop."""
         self._save()
         self.checkpoints.wait()
-        print("saved: run the same command again to resume", flush=True)
+        print(
+            f"saved at step {self.progress.step} of {self._steps_per_epoch}, epoch {self.progress.epoch + 1} of "
+            f"{self.config.epochs}: the same command goes on there, or RESUME of a pipeline",
+            flush=True,
+        )
         raise SystemExit(self.stop.exit_status if self.stop.requested else exits.stopped(signal.SIGTERM))
 
     def _save(self) -> None:

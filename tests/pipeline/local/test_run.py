@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -22,7 +23,7 @@ from rich.console import Console
 from lifecycle.registry.folder_registry import LocalRegistry
 from lifecycle.runs.parameters import STEPS
 from pipeline.__main__ import main
-from pipeline.local.run import ANSI, LOG, NEXT, RunProgress, execute_run, print_stopped, tell_end
+from pipeline.local.run import ANSI, LOG, NEXT, RunProgress, execute_run, interruptible, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from tests import site as sites
 from tests.consoles import printed
@@ -114,7 +115,24 @@ def killed(workplace, moved, tested):
 
 
 @pytest.fixture(scope="module")
-def first(killed, workplace, moved, tested):
+def interrupted(killed, workplace, moved, tested):
+    """The same command by `make`, and Ctrl-C, which both get, in its training: its status, and what it said."""
+    makefile = "run:\n\t" + shlex.join(command("runs/first", moved, moved, *tested)).replace("$", "$$")
+    (workplace / "Makefile").write_text(makefile)
+    log = workplace / "runs" / "first" / LOG
+    earlier = log.read_text()
+    with (workplace / "interrupted.txt").open("w") as said:
+        process = subprocess.Popen(
+            ["make", "run"], cwd=workplace, stdout=said, stderr=said, env=environment(), start_new_session=True
+        )
+        wait_for(log, re.escape(earlier) + r"[\s\S]*resuming after ")
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(TIMEOUT_S)
+    return process.returncode, (workplace / "interrupted.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def first(interrupted, workplace, moved, tested):
     """The end of the first run, by the command that started it; the registry was empty."""
     return run(workplace, *command("runs/first", moved, moved, *tested))
 
@@ -142,13 +160,13 @@ def test_first_run_registers_the_default(first, workplace):
     assert lineage["folder"] == str(workplace / "runs" / "first")
 
 
-def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, first, workplace):
-    lines, both = first.stdout.splitlines(), killed[0] + first.stdout
-    steps = set(re.findall(r"(?m)^\[(.+)\] done after", both))
+def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, interrupted, first, workplace):
+    lines, all_said = first.stdout.splitlines(), killed[0] + interrupted[1] + first.stdout
+    steps = set(re.findall(r"(?m)^\[(.+)\] done after", all_said))
     assert len(steps) == 12
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= steps
-    if sys.platform == "linux":  # then each of both starts loads it once, for all tasks
-        assert (workplace / "runs" / "first" / LOG).read_text().count(LOADING) == 2
+    if sys.platform == "linux":  # then each of the starts loads it once, for all tasks
+        assert (workplace / "runs" / "first" / LOG).read_text().count(LOADING) == 3
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert any({"candidate", "default", "gain"} <= set(line.split()) for line in lines)
     assert any(line.startswith("KLD ↓") for line in lines)
@@ -341,6 +359,52 @@ def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved,
     assert "make run-pipeline RESUME=mine" in output
     assert "Traceback" not in output
     assert not processes_of(tmp_path / "mine")
+
+
+def test_interrupted_training_saves_its_state_and_says_where_it_goes_on(interrupted, first):
+    """`first` goes on there, and another test compares its weights with those of an unbroken training."""
+    status, said = interrupted
+    (step,) = re.findall(r"saved at step (\d) of 3, epoch [23] of 3", said)
+    assert f", step {step} (" in first.stdout[first.stdout.index("resuming after ") :].partition("\n")[0]
+    assert status
+    assert "Interrupted." in said
+    assert "RESUME=runs/first" in said
+    assert "Traceback" not in said
+
+
+SAVES = """
+import signal, sys, time
+
+def save(*_):
+    print("saving", flush=True)
+    time.sleep(1)
+    sys.exit(print("saved"))
+
+signal.signal(signal.SIGINT, save)
+print("ready", flush=True)
+time.sleep(600)
+"""
+"""A worker that takes a second to save its state."""
+
+
+@pytest.mark.parametrize(
+    ("signals", "says"),
+    [
+        ([signal.SIGINT], "saved"),
+        ([signal.SIGTERM, signal.SIGTERM], "saved"),  # `make` passes on its own
+        ([signal.SIGINT, signal.SIGINT], ""),
+    ],
+)
+def test_second_interrupt_ends_a_task_at_once_that_is_saving_its_state(signals, says):
+    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", SAVES], **options) as worker, interruptible(worker) as received:
+        assert worker.stdout.readline() == "ready\n"
+        signal.raise_signal(signals[0])
+        assert worker.stdout.readline() == "saving\n"
+        for number in signals[1:]:
+            signal.raise_signal(number)
+        assert worker.stdout.read().strip() == says
+    assert received == signals
 
 
 def files_with_a_secret(run_folder):
