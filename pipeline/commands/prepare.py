@@ -29,7 +29,7 @@ from trainer.datasets import Dataset
 from trainer.errors import FailedError, PlaceError, SettingError, check
 from trainer.io import check_output_path
 from trainer.places import Stored, stored_at
-from trainer.settings import Parser, add_settings, settings_of
+from trainer.settings import Parser, add_settings, advising_flags, settings_of
 from trainer.texts import visible
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
+    with advising_flags(FetchConfig):
+        return _execute(parsed)
+
+
+def _execute(parsed: argparse.Namespace) -> int:
     config, machines = settings_of(FetchConfig, parsed), settings_of(BatchMachines, parsed)
     FetchConfig.check_recordings([config])
     Dataset.named(config.dataset)

@@ -1,8 +1,10 @@
 """Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
+import dataclasses
 import pathlib
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
@@ -12,11 +14,19 @@ from trainer.errors import AmbiguousError, PlaceError, SettingError, check
 from trainer.io import replacing
 from trainer.machine import announce
 from trainer.models import PRETRAINED
-from trainer.settings import Parser, add_settings, output_dir, output_file, settings_of
+from trainer.settings import (
+    Parser,
+    add_settings,
+    advising_flags,
+    as_flags,
+    output_dir,
+    output_file,
+    settings_of,
+)
 from trainer.texts import visible
 
 if TYPE_CHECKING:
-    from trainer.data import Manifest
+    from trainer.data import AmbiguousReadingsError, Manifest
 
 HELP = "fetch and prepare a dataset"
 
@@ -51,6 +61,11 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
+    with advising_flags(FetchConfig):
+        _fetch(parsed)
+
+
+def _fetch(parsed: argparse.Namespace) -> None:
     config = settings_of(FetchConfig, parsed)
     FetchConfig.check_recordings([config])
     Dataset.named(config.dataset)
@@ -66,9 +81,7 @@ def execute(parsed: argparse.Namespace) -> None:
     except AmbiguousReadingsError as error:
         if not parsed.preview:
             raise
-        from trainer.reports import write_readings
-
-        write_readings([error], parsed.preview)
+        _write_readings([error], parsed.preview)
         raise AmbiguousError(f"{error}\n{parsed.preview} shows each of them on the images") from None
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
@@ -90,12 +103,21 @@ def _propose(config: FetchConfig, parsed: argparse.Namespace) -> None:
         partial.write_text(proposal.text, encoding="utf-8")
     print(visible(proposal.text), end="")
     if parsed.preview:
-        from trainer.reports import write_readings
-
-        write_readings(proposal.doubts, parsed.preview)
+        _write_readings(proposal.doubts, parsed.preview)
     place = "" if path.parent == folder else ", and put it into the uppermost folder of the data"
     doubts = f"Not proven: {len(proposal.doubts)}, see not_proven. " if proposal.doubts else ""
     print(f"wrote {path}. {doubts}Check it, correct it{place}. Then run fetch without --propose")
+
+
+def _write_readings(doubts: "Sequence[AmbiguousReadingsError]", page: str) -> None:
+    """Write a page with the readings of doubtful recordings, and with the flags that choose them."""
+    from trainer.reports import write_readings
+
+    for doubt in doubts:
+        doubt.readings = [
+            dataclasses.replace(each, setting=as_flags(each.setting, FetchConfig)) for each in doubt.readings
+        ]
+    write_readings(doubts, page)
 
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:

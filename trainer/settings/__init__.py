@@ -11,6 +11,8 @@ __all__ = [
     "add_command",  # adds a subcommand
     "add_flag",  # adds a flag
     "add_settings",  # adds the flags of a settings class
+    "advising_flags",  # has errors advise settings as flags
+    "as_flags",  # a text with the flags of its settings
     "as_type",  # a text or value as the type of a setting
     "brief_value",  # a value in a message
     "check_ranges",  # refuses values outside of their ranges

@@ -14,6 +14,8 @@ from .flags import (
     add_command as add_command,
     add_flag as add_flag,
     add_settings as add_settings,
+    advising_flags as advising_flags,
+    as_flags as as_flags,
     output_dir as output_dir,
     output_dir_or_address as output_dir_or_address,
     output_file as output_file,

@@ -5,12 +5,13 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-from trainer.errors import PlaceError, UsageError
+from trainer.errors import PlaceError, UsageError, UserError
 from trainer.io import check_output_path, write_json
 from trainer.machine import code_version
 from trainer.places import stored_at
@@ -254,6 +255,22 @@ def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> N
             assert isinstance(field.type, type)
             group = parser.group(group_of(config, field))
             add_flag(group, field.name, field.type, field.default, field.metadata["help"])
+
+
+def as_flags(text: str, config: type) -> str:
+    """`text` with the flag of each setting of a dataclass. Example: `--split hash` for `split=hash`."""
+    names = "|".join(field.name for field in dataclasses.fields(config))
+    return re.sub(rf"(?<![\w,='])({names})=(?=\S)", lambda found: f"{flag_of(found[1])} ", text)
+
+
+@contextlib.contextmanager
+def advising_flags(config: type) -> Iterator[None]:
+    """Have the errors of this context advise settings of a dataclass as this command takes them: as flags."""
+    try:
+        yield
+    except UserError as error:
+        error.args = (as_flags(str(error), config),)
+        raise
 
 
 def settings_of(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:

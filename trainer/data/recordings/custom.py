@@ -126,7 +126,7 @@ def find_recordings(
         raise
     if config.split == "column" and not by_column:
         raise SettingError(
-            "split is column, but no table has a column of splits. Name it with `columns`, such as split=NAME, or "
+            "split is column, but no table has a column of splits. Name it, such as columns=split=NAME, or "
             "set split to folders or hash"
         )
     drawn = HASH if config.split in ("auto", "folders", "column") else config.split

@@ -11,6 +11,7 @@ import itertools
 import math
 import pathlib
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -129,7 +130,7 @@ def propose(
         raise AmbiguousError(
             f"there are maps, and {form[0].origin} has positions that may be something else than fixations, since "
             "no column tells who looked, when or how long. Remove the table, or name its columns, such as "
-            f"columns={_with_named(config, x=form[0].names['x'], y=form[0].names['y'])}"
+            + _with_named(config, x=form[0].names["x"], y=form[0].names["y"])
         )
     recorded = read_fixations(members, reading, names, unpacked)
     _doubt_unread(unread, recorded, names, config, doubts)
@@ -309,8 +310,9 @@ def _load(source: Source, names: ImageNames, named: dict[str, str]) -> None:
 
 
 def _with_named(config: FetchConfig, **named: str) -> str:
-    """The setting `columns` with further names. Example: `image=stimulus,x=gx,y=gy`."""
-    return ",".join(f"{role}={name}" for role, name in {**parse_columns(config.columns), **named}.items())
+    """The setting `columns` with further names. Example: `columns=image=stimulus,x=gx,y=gy`."""
+    pairs = ",".join(f"{role}={name}" for role, name in {**parse_columns(config.columns), **named}.items())
+    return f"columns={shlex.quote(pairs)}"
 
 
 def _ambiguous_form(
@@ -324,7 +326,7 @@ def _ambiguous_form(
         named = named if len(named) == 2 else {}
         if not named:
             named = dict([(r, n) for r, n in own.items() if n not in others and r in ROLES and r not in MEDIA][:1])
-        setting = f"columns={_with_named(config, **named)}" if named else "remove the other tables"
+        setting = _with_named(config, **named) if named else "remove the other tables"
         what = f"{some([source.origin for source in form])} ({', '.join(own.values())})"
         options.append(_image_option(form, image, names, what, setting))
     return AmbiguousReadingsError(
@@ -340,10 +342,7 @@ def _ambiguous_image(
         question = f"{form[0].origin} names the image of each row by numbers alone, which may count anything"
     return AmbiguousReadingsError(
         question,
-        [
-            _image_option(form, each, names, each.text, f"columns={_with_named(config, image=each.name)}")
-            for each in readings
-        ],
+        [_image_option(form, each, names, each.text, _with_named(config, image=each.name)) for each in readings],
     )
 
 

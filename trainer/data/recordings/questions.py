@@ -38,13 +38,15 @@ class Option:
     @property
     def line(self) -> str:
         """What chooses it in `reading.toml`. Example: `unit = "percent"` for the setting `coordinates=percent`."""
-        found = re.fullmatch(r"(coordinates|screen_size|columns)=(\S+)(?: image_on_screen=(\S+))?", self.setting)
+        form = r"(coordinates|screen_size|columns)=(\S+|'.+')(?: image_on_screen=(\S+))?"
+        found = re.fullmatch(form, self.setting)
         if found is None:
             return self.setting
         name, value, how = found.groups()
         if name == "columns":
             return ", ".join(
-                f'{role} = "{column}"' for role, _, column in (p.partition("=") for p in value.split(","))
+                f'{role} = "{column}"'
+                for role, _, column in (p.partition("=") for p in value.strip("'").split(","))
             )
         named = {"coordinates": "unit", "screen_size": "screen"}[name]
         return f'{named} = "{value}"' + (f', image_on_screen = "{how}"' if how else "")

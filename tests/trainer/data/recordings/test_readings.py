@@ -2,12 +2,15 @@
 
 import dataclasses
 import re
+import shlex
+import shutil
 import tomllib
 import zipfile
 
 import numpy as np
 import pytest
 
+from pipeline.__main__ import main as prepare
 from tests.refusals import refused
 from tests.trainer.data.recordings.recorded import gaze_of, rows, write_images, write_table
 from trainer.__main__ import main
@@ -16,7 +19,16 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.recordings.questions import AmbiguousReadingsError
 from trainer.data.recordings.reading import CHECKS, READING, Reading
 from trainer.data.settings import FetchConfig
-from trainer.errors import AmbiguousError, ConflictError, ContentError, PlaceError, SettingError
+from trainer.errors import (
+    USAGE_STATUS,
+    AmbiguousError,
+    ConflictError,
+    ContentError,
+    PlaceError,
+    SettingError,
+    UsageError,
+    UserError,
+)
 
 SIZE = (240, 320)
 N_IMAGES, N_FIXATIONS = 5, 6
@@ -352,7 +364,7 @@ def test_a_proposal_is_written_corrected_and_followed(tmp_path, capsys):
     proposed = path.read_text(encoding="utf-8")
     assert proposed in capsys.readouterr().out
     text = page.read_text(encoding="utf-8")
-    assert text.count("coordinates=fraction") == 1
+    assert text.count("--coordinates fraction") == 1
     drawn = re.findall(r'class="dots".*?d="([^"]+)"', text)
     assert len(drawn) >= 3
     assert max(path.count("M") for path in drawn) == N_FIXATIONS
@@ -371,7 +383,7 @@ def test_a_proposal_is_written_corrected_and_followed(tmp_path, capsys):
 def test_a_question_names_the_page_that_shows_it(tmp_path):
     folder = write_study(tmp_path / "set", NAMED)
     page = tmp_path / "page.html"
-    with refused(AmbiguousError, "coordinates=pixels", page):
+    with refused(AmbiguousError, "--coordinates pixels", page):
         fetch(folder, tmp_path / "out", "--preview", str(page))
     assert page.exists()
     assert not (tmp_path / "out").exists()
@@ -406,3 +418,34 @@ def test_nothing_is_overwritten(tmp_path):
 def test_a_proposal_is_about_recordings_alone(tmp_path):
     with refused(SettingError, "custom"):
         main(["fetch", "--dataset", "salicon", "--propose", str(tmp_path / "new.toml")])
+
+
+@pytest.mark.parametrize(
+    ("header", "names", "advised"),
+    [
+        ("image,x,y", NAMED, 4),
+        ("image,CURRENT_FIX_X,CURRENT_FIX_Y", NAMED, 3),
+        ("block of trials,x,y", NUMBERED, 1),
+    ],
+)
+@pytest.mark.parametrize("door", ["fetch", "prepare"])
+def test_each_advice_of_a_question_is_understood_by_the_command_that_asks(door, header, names, advised, tmp_path):
+    folder = write_study(tmp_path / "set", names, header)
+
+    def error_of(*flags):
+        try:
+            if door == "fetch":
+                fetch(folder, tmp_path / "out", *flags)
+            else:
+                prepare(["prepare", "custom", str(folder), str(tmp_path / "out"), *flags])
+        except (UserError, SystemExit) as error:
+            return error
+        shutil.rmtree(tmp_path / "out")
+        return None
+
+    advices = re.findall(r"(?m) -> (--.*)$", str(error_of()))
+    assert len(advices) == advised
+    for advice in advices:
+        error = error_of(*shlex.split(advice))  # none, or one about the data
+        assert not isinstance(error, UsageError)
+        assert error is None or error.args != (USAGE_STATUS,)
