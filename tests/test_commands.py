@@ -1,6 +1,7 @@
 """The installed commands `msinet`, `msinet-pipeline` and `msinet-studio`: what `python -m PACKAGE` is."""
 
 import importlib.metadata
+import re
 import shlex
 import subprocess
 import sys
@@ -8,7 +9,10 @@ import tomllib
 
 import pytest
 
+from lifecycle.runs import PARAMETERS
+from pipeline.commands.parameter_flags import FIRST
 from tests.images import DOCKERFILE
+from trainer.settings import flag_of
 
 PROJECT = tomllib.loads((DOCKERFILE.parent.parent / "pyproject.toml").read_text())["project"]
 COMMANDS = {
@@ -44,6 +48,16 @@ def test_help_names_the_command_and_needs_no_tensorflow(name):
     assert finished.stdout.splitlines()[-1] == "False"
 
 
+def test_help_has_the_parameters_that_people_use_first_and_help_all_has_all():
+    first, every = (
+        set(re.findall(r"(?m)^  (--[a-z-]+)", call("msinet-pipeline", "run", flag).stdout))
+        for flag in ("--help", "--help-all")
+    )
+    parameters = set(map(flag_of, PARAMETERS))
+    assert first & parameters == set(map(flag_of, FIRST))
+    assert every == first | parameters
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -72,7 +86,7 @@ def test_version_names_the_command_and_the_version(name):
     ("name", "words", "completed"),
     [
         ("msinet", ["train", "--cache", ""], {"auto", "memory", "disk", "stream"}),
-        ("msinet-pipeline", ["run", "--no-evaluate"], {"--no-evaluate-base"}),
+        ("msinet-pipeline", ["run", "--no-evaluate"], {"--no-evaluate-base"}),  # which `--help` leaves out
         ("msinet-studio", ["check", "--region"], {"--region", "--regions"}),
     ],
 )

@@ -67,11 +67,12 @@ def lines_of_make(*arguments):
 
 
 @functools.cache
-def help_of(module, command):
+def help_of(module, command, flag="--help"):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), pytest.raises(SystemExit):
-        parse(["python", "-m", module, command, "--help"])
-    return printed.getvalue()
+        parse(["python", "-m", module, command, flag])
+    text = printed.getvalue()
+    return help_of(module, command, "--help-all") if flag == "--help" and "--help-all" in text else text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

@@ -88,15 +88,22 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Suggest choices in any case, as `. Did you mean 'x'?`: all that end with `name` as a word, or the closest.
+    """Suggest choices in any case, as `. Did you mean 'x'?`: all that end nearly with `name`, or the closest.
 
     Returns an empty text if none is close.
     """
     folded = {choice.casefold(): choice for choice in choices}
     bare = name.casefold().lstrip("-")
-    longer = [choice for each, choice in folded.items() if each.endswith((f"_{bare}", f"-{bare}"))]
-    if bare and 1 <= len(longer) <= 3:  # such as base_epochs and finetune_epochs
-        return f". Did you mean {' or '.join(map(repr, longer))}?"
+    endings = {
+        each[start:] for each in folded for start in range(len(each)) if re.search("[_-]$|^$", each[:start])
+    }
+    for ending in difflib.get_close_matches(bare, endings, n=1, cutoff=0.8):
+        whole = [choice for each, choice in folded.items() if each.lstrip("-") == ending]
+        longer = whole or [
+            each for each in folded.values() if re.search(f"[_-]{re.escape(ending)}$", each.casefold())
+        ]
+        if 1 <= len(longer) <= 3:  # such as base_epochs and finetune_epochs
+            return f". Did you mean {' or '.join(map(repr, longer))}?"
     # In a name of two characters, one may be wrong.
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
     return f". Did you mean {folded[close[0]]!r}?" if close else ""

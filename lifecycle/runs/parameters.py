@@ -310,6 +310,6 @@ def _definition(name: str, value: object) -> Parameter:
     if name not in PARAMETERS:
         suggestion = nearest(str(name), PARAMETERS)
         raise UnknownNameError(
-            f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)"
+            f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help-all` lists them)"
         )
     return PARAMETERS[name]

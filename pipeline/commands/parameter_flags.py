@@ -5,7 +5,15 @@ from collections.abc import Sequence
 
 from lifecycle.runs import PARAMETERS, Values
 from trainer.errors import AmbiguousError, UnknownNameError, check
-from trainer.settings import Parser, add_flag
+from trainer.settings import Parser, add_flag, flag_of
+
+FIRST = (
+    *("base_dataset", "base_source", "base_epochs", "base_model_uri"),
+    *("finetune_dataset", "finetune_source", "finetune_epochs", "finetune_batch_size", "finetune_learning_rate"),
+    *("test_dataset", "test_source", "test_share", "recipe", "seed", "accelerator"),
+    *("columns", "coordinates", "gate", "model_name", "registry"),
+)
+"""The twenty parameters that people use first. `--help-all` shows the others."""
 
 
 def add_environment(parser: argparse.ArgumentParser, default: str = "vertex", several: bool = False) -> None:
@@ -34,6 +42,7 @@ def add_parameters(parser: Parser) -> None:
     for parameter in PARAMETERS.values():
         group = parser.group(parameter.group)
         add_flag(group, parameter.name, parameter.kind, parameter.default, parameter.help, is_text=True)
+    parser.show_later([flag_of(name) for name in PARAMETERS if name not in FIRST])
 
 
 def confirmed(offer: str, is_agreed: bool, otherwise: str) -> bool:

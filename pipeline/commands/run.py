@@ -32,13 +32,18 @@ def configure(parser: Parser) -> None:
         default="",
         help="folder of a run to resume. The latest run if empty",
     )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and start nothing")
     add_parameters(parser)
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
 
-    from pipeline.local import execute_run, prepare_run
+    from pipeline.local import describe_run, execute_run, prepare_run
 
     passed = passed_parameters(parsed, assignments)
-    return execute_run(prepare_run(parsed.env, parsed.run_dir, parsed.resume, passed), Console())
+    run = prepare_run(parsed.env, parsed.run_dir, parsed.resume, passed)
+    if parsed.dry_run:
+        print("\n".join([*describe_run(run), "Nothing was started."]))
+        return 0
+    return execute_run(run, Console())

@@ -19,9 +19,9 @@ from trainer.errors import MismatchError, NotFoundError, SettingError, UserError
 from trainer.evaluation import RunFolder
 from trainer.io import check_output_path, read_json, remove_leftovers, write_json
 from trainer.machine import code_version
-from trainer.models import PRETRAINED, WeightSource
+from trainer.models import PRETRAINED, REGISTRY, WeightSource
 from trainer.places import Queries, source_places
-from trainer.settings import Value
+from trainer.settings import Value, settings_text
 
 RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{Manifest.schema}"
@@ -171,6 +171,33 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
             VertexRegistry.at(registry).check_endpoint(run.model_name, endpoint)
         _require_files(run.parameters.effective, registry)
     return run
+
+
+def describe_run(run: Run) -> list[str]:
+    """What the run would do, in a few lines: its steps with their data, its parameters, and where results go."""
+    if run.finished:
+        return [f"Run:        {run.folder} has finished. With a changed parameter it would run again"]
+    values, settings = run.parameters, settle(run.parameters, "local")
+    lines = [f"Run:        {run.folder}, environment {run.environment}"]
+    for name, title in values.datasets.items():
+        data, step = settings.data[name], settings.trainings.get(name)
+        training = f", epochs {step.training.epochs}, batch {step.training.batch_size or 'auto'}" if step else ""
+        size = f", images at {data.image_size}" if data.image_size else ""
+        lines.append(f"{title}: {data.dataset} from {data.shown.source or 'its public source'}{size}{training}")
+    if base := values.get("base_model_uri"):
+        lines.append(f"Base model: {base}")
+    changed = {
+        name: value
+        for name, value in sorted(values.items())
+        if value != PARAMETERS[name].default and name != "checkpoint_dir"
+    }
+    registry = values.get("registry") or f"the folder {REGISTRY}"
+    return [
+        *lines,
+        f"Evaluation: by {values.complete['gate']}, then a new version of {run.model_name} in {registry}",
+        f"Parameters: {run.queries.hide(settings_text(changed)) or 'the defaults'}",
+        f"Results:    {run.folder}/report.html",
+    ]
 
 
 def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tests.refusals import refused
@@ -12,7 +14,7 @@ from trainer.errors import (
     look_up,
     reported,
 )
-from trainer.texts import LINE_CHARACTERS, MOST_LINES, first_line, printable, visible
+from trainer.texts import LINE_CHARACTERS, MOST_LINES, first_line, nearest, printable, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -99,3 +101,18 @@ def test_a_test_of_a_refusal_fails_for_another_kind_and_another_value():
             check(False, "epochs is 10", SettingError)
     with pytest.raises(AssertionError), refused(UnknownNameError), reported():
         check(False, "epochs is 10", SettingError)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("epochz", ["base_epochs", "finetune_epochs"]),
+        ("epochs", ["base_epochs", "finetune_epochs"]),
+        ("finetune_epoch", ["finetune_epochs"]),
+        ("Gate", ["gate"]),
+        ("nothing", []),
+    ],
+)
+def test_near_names_are_found_without_their_prefix(name, meant):
+    choices = ["base_epochs", "finetune_epochs", "gate"]
+    assert re.findall("'(.*?)'", nearest(name, choices)) == meant

@@ -32,6 +32,14 @@ def called_as(command: str, package: str) -> str:
     return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Leaves out the flags of `Parser.show_later`."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if not getattr(action, "is_later", False):
+            super().add_argument(action)
+
+
 class Parser(argparse.ArgumentParser):
     """Accepts flags by their full names only, and ends each mistake with one sentence, as `UsageError`.
 
@@ -44,14 +52,20 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, takes: str = "", **kwargs: Any) -> None:
-        raw = argparse.RawDescriptionHelpFormatter
-        super().__init__(*args, **{"formatter_class": raw, **kwargs, "allow_abbrev": False})
+        super().__init__(*args, **{"formatter_class": _Help, **kwargs, "allow_abbrev": False})
         self._takes = takes
 
     def group(self, title: str) -> argparse._ActionsContainer:
         """The group of flags with this title. It is new at first."""
         groups = [group for group in self._action_groups if group.title == title]
         return groups[0] if groups else self.add_argument_group(title)
+
+    def show_later(self, flags: Collection[str]) -> None:
+        """Leave these flags out of `--help`. `--help-all` shows all."""
+        for flag in flags:
+            self._option_string_actions[flag].is_later = True  # type: ignore[attr-defined]
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help=f"show {len(flags)} more flags, and exit")
+        self.epilog = f"`{self.prog} --help-all` shows {len(flags)} more flags."
 
     def error(self, message: str) -> Any:
         """Raise `UsageError` with `message`, and where the flags are explained."""
@@ -139,6 +153,17 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"{parser.get_default('program')} {code_version()}")
+        parser.exit()
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with all flags."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        for action in parser._actions:
+            action.is_later = False  # type: ignore[attr-defined]
+        parser.epilog = None
+        parser.print_help()
         parser.exit()
 
 

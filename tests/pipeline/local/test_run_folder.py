@@ -7,6 +7,8 @@ import stat
 
 import pytest
 
+from lifecycle.runs.parameters import DATA
+from pipeline.__main__ import main
 from pipeline.local.run_folder import Run, prepare_run
 from tests.refusals import refused
 from trainer.errors import MismatchError, NotFoundError, PlaceError, SettingError, UserError
@@ -103,3 +105,28 @@ def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, mo
     for name in ("base_model_uri", "initial_weights"):
         with refused(UserError, name, "pretrained"):
             prepare_run("", "", "", {name: "pretrained"})
+
+
+def test_dry_run_says_what_would_run_and_leaves_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source = "https://example.org/data.zip?sig=TOPSECRET"
+    words = [
+        f"finetune_source={source}",
+        "private_sources=true",
+        "base_source=",
+        "test_dataset=osie",
+        "patience=7",
+    ]
+    assert main(["run", "--dry-run", "--run-dir", "mine", "base_epochs=4", *words]) == 0
+    text = capsys.readouterr().out
+    for named in (*DATA.values(), "example.org", "epochs 4", "base_epochs=4 ", "patience=7", tmp_path / "mine"):
+        assert str(named) in text
+    assert "SECRET" not in text
+    assert "gate=" not in text  # it has its default
+    with refused(SettingError, "gate_on", "test"):
+        main(["run", "--dry-run", "gate_on=test"])
+    assert not list(tmp_path.iterdir())
+    Run(tmp_path / "done", "sample", {}, finished=True).save()
+    assert main(["run", "--dry-run", "--resume", "done"]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "done").iterdir()] == [RUN_FILE]
