@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +32,7 @@ from lifecycle.runs import WEBHOOK_VARIABLE, End
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from pipeline.local.run_page import RunPage
+from pipeline.local.task_view import TaskView
 from trainer.errors import ConflictError, NotFoundError, UserError
 from trainer.evaluation import Evaluation
 from trainer.io import read_json, temporary_folder
@@ -58,9 +58,6 @@ CHATTER = re.compile(
     r"|To enable the following instructions|INFO:tensorflow:"
 )
 """Lines that only the log file keeps. KFP's executor and TensorFlow's C++ code write them."""
-ERROR = "error: "
-"""Prefix of a task's own error message."""
-KEPT_LINES = 200
 UNCHANGED = "already has a version of the same data and settings"
 NEXT = "train on real data: docs/datasets.md lists public datasets, docs/data.md says how to use your own"
 """What follows a run on the sample set."""
@@ -188,32 +185,6 @@ def locked_run(folder: pathlib.Path, kind: str) -> Iterator[int]:
 
 
 # === Progress ===
-
-
-@dataclasses.dataclass
-class TaskView:
-    """One task of the run, as it is shown."""
-
-    title: str
-    state: str = "waiting"
-    started: float = 0.0
-    finished: float = 0.0
-    cached_as: str = ""
-    """Prefix of the file name of kfp's cache record. Empty if the task was not cached."""
-    lines: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=KEPT_LINES))
-    """Last lines of its output, without CHATTER."""
-
-    @property
-    def seconds(self) -> float:
-        """Run time until now, or until it ended."""
-        return (self.finished or time.monotonic()) - self.started if self.started else 0.0
-
-    def failure(self) -> str:
-        """Why it failed: its own error message, else its last lines. Example: `there are 3 images`."""
-        lines = list(self.lines)
-        if errors := [line for line in lines if line.startswith(ERROR)]:
-            return errors[-1].removeprefix(ERROR)
-        return "\n".join(["its last lines (without an error it was killed: out of memory?):", *lines[-15:]])
 
 
 class RunProgress:

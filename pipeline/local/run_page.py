@@ -7,15 +7,12 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipeline.local.run_folder import SHOWN, Run
+from pipeline.local.task_view import TaskView
 from trainer.io import replacing
 from trainer.reports import write_run
 from trainer.texts import format_duration
-
-if TYPE_CHECKING:
-    from pipeline.local.run import TaskView
 
 EVERY_S = 5.0
 """The page is written again after so many seconds, and when a step or an epoch ends."""
@@ -36,7 +33,7 @@ class RunPage:
         self._written = 0.0
         self._write("plain", "Running", ["The steps are being started."])
 
-    def follow(self, tasks: Mapping[str, "TaskView"]) -> None:
+    def follow(self, tasks: Mapping[str, TaskView]) -> None:
         """Show what the tasks do now."""
         self._tasks = tasks
         running = [task for task in tasks.values() if task.state == "running"]
