@@ -1,6 +1,7 @@
 """The site in headless Chromium: the browser's maps, figures and pictures are those of Python."""
 
 import base64
+import csv
 import io
 import json
 import re
@@ -235,6 +236,22 @@ def test_two_images_are_compared(page):
     load_image(page, "b.png", picture(60, 80, 2), SECOND)
     page.locator("#difference").wait_for()
     assert "of the attention is elsewhere" in page.locator("#difference .note").inner_text()
+
+
+def test_many_images_are_a_strip_with_one_table(page, model):
+    pixels = {f"{seed}.png": picture(60, 80, seed) for seed in range(3)}
+    uploads = [{"name": name, "mimeType": "image/png", "buffer": encoded(each)} for name, each in pixels.items()]
+    page.locator(f"{FIRST} input[type=file]").set_input_files(uploads)
+    page.locator("#strip .progress", has_text="3 of 3 images predicted").wait_for()
+    page.click("#add")
+    page.locator("#all td", has_text="peak").nth(2).wait_for()
+    rows = list(csv.DictReader(io.StringIO(download(page, "#all-csv")[1].decode())))
+    assert [row["file"] for row in rows] == list(pixels)
+    for row in rows:
+        region = Region("", *(float(row[side]) for side in ("x", "y", "width", "height")))
+        (expected,) = measure_regions(model.predict(pixels[row["file"]]), [region])
+        assert float(row["share"]) == pytest.approx(expected.share, abs=LEVEL)
+    page.click("#strip .close")  # else the browser asks before it loads the page again
 
 
 def test_page_says_that_images_stay_and_asks_for_no_address(page):

@@ -120,7 +120,7 @@ class Page {
       panel.addEventListener("files", (event) => this.#take(event, event.detail, panel));
     }
     this.#strip.addEventListener("choose", ({ detail }) => this.#chosen.load(detail));
-    this.#strip.addEventListener("ready", ({ detail }) => a.isOpen || a.load(detail));
+    this.#strip.addEventListener("first", ({ detail }) => a.isOpen || a.load(detail));
     this.#strip.addEventListener("change", () => this.#overlook());
     this.#overview.addEventListener("change", () => this.#mark());
     find("#all-csv").addEventListener("click", () => save(toCsv(this.#overview.images), "all", "regions.csv"));

@@ -9,9 +9,9 @@ const MOST = 100;
 const THUMBNAIL_PX = 96;
 
 /**
- * Dispatches `ready` when the map of an image arrives, `change` when anything else changes, and `choose`, with the file as
- * its `detail`, when somebody wants to see an image. An image of `entries` is {file, state, text, map}: its state is
- * waiting, predicting, ready or failed, and only what is ready has a map.
+ * Dispatches `first` when the first map arrives, `choose` when somebody wants to see an image, both with its file as their
+ * `detail`, and `change` when anything changes. An image of `entries` is {file, state, text, map}: its state is waiting,
+ * predicting, ready or failed, and only what is ready has a map.
  */
 export class Strip extends EventTarget {
   entries = [];
@@ -46,7 +46,7 @@ export class Strip extends EventTarget {
     this.entries.push(...added);
     this.#find("ol").append(...added.map(({ item }) => item));
     const more = files.length - added.length;
-    if (more) complain(`${counted(more, "image")} of ${files.length} are left out: at most ${MOST} are compared here.`);
+    if (more) complain(`${counted(more, "image")} of ${files.length} are left out: close the list after these ${MOST}, and choose the others.`);
     drawAll(added);
     this.#update();
     this.#run();
@@ -103,7 +103,7 @@ export class Strip extends EventTarget {
       const map = await this.#maps.predict(entry.file, this.#asked, request.signal, tell);
       request.signal.throwIfAborted();
       this.#set(entry, "ready", "", map);
-      this.dispatchEvent(new CustomEvent("ready", { detail: entry.file }));
+      if (this.#count("ready") === 1) this.dispatchEvent(new CustomEvent("first", { detail: entry.file }));
     } catch (error) {
       this.#set(entry, "waiting");
       if (request.signal.aborted) return;
