@@ -26,5 +26,7 @@ with urllib.request.urlopen(address, json.dumps(body).encode(), timeout=60) as a
     (prediction,) = json.load(answer)["predictions"]
 if "error" in prediction:
     sys.exit(f"error: {prediction['error']}")
-print(prediction["seen_as"])
-pathlib.Path(written).write_bytes(base64.b64decode(prediction["b64"]))
+saliency = base64.b64decode(prediction["b64"])
+pathlib.Path(written).write_bytes(saliency)
+width, height = Image.open(io.BytesIO(saliency)).size
+print(f"wrote {written}: {width} x {height} pixels, seen as {prediction['seen_as']}")

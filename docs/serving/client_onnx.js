@@ -14,5 +14,8 @@ export async function predict(image) {
   context.drawImage(image, (width - w) >> 1, (height - h) >> 1, w, h);
   const rgb = context.getImageData(0, 0, width, height).data.filter((_, index) => index % 4 < 3);
   const input = new ort.Tensor("float32", Float32Array.from(rgb), [1, height, width, 3]);
-  return (await session.run({ input })).output.data;
+  const { data } = (await session.run({ input })).output;
+  const peak = data.indexOf(data.reduce((one, other) => Math.max(one, other)));
+  console.log(`map of ${width} x ${height} pixels, peak at x ${peak % width}, y ${Math.floor(peak / width)}`);
+  return data;
 }

@@ -3,9 +3,10 @@ Schedule runs on Vertex AI: apply files, or list, show, pause, resume or delete 
 
 A schedule is a file: schedules/NAME.toml is the schedule msinet-ENV-NAME (schedules/weekly.toml.example describes
 it). apply makes the schedules of the environment equal to the files, and shows first what differs. With --dry-run
-it changes nothing. Runs of one schedule never overlap: a run is skipped if the previous one has not ended. A run
-ends after a few minutes, without training, if a version was made of the same data, settings, code and start and
-was compared with the default (skip_unchanged = false trains in any case).
+it changes nothing, and while schedules/ has no file, it shows what the example would make. Runs of one schedule
+never overlap: a run is skipped if the previous one has not ended. A run ends after a few minutes, without
+training, if a version was made of the same data, settings, code and start and was compared with the default
+(skip_unchanged = false trains in any case).
 
 apply with several environments, such as --env prod,prod-eu, makes schedules in the region of the first. If a
 training gets no machine there, the last task of its run starts another one, with the next accelerator, and then in
@@ -22,10 +23,12 @@ from lifecycle.vertex import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph import Environment, load_environments
 from pipeline.vertex import (
+    EXAMPLE,
     Schedule,
     ScheduleChange,
     SchedulePlan,
     compare_schedules,
+    example_of_schedule,
     parameter_lines,
     read_schedules,
     schedules_of_same_model,
@@ -122,6 +125,12 @@ def _chosen(environment: Environment, name: str, every: bool) -> list[Schedule]:
 
 
 def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
+    if parsed.dry_run and parsed.folder == str(FOLDER) and not any(FOLDER.glob("*.toml")):
+        step = example_of_schedule(environment, FOLDER, parsed.template, parsed.cache)
+        print(f"{FOLDER} has no *.toml yet. As an example, {EXAMPLE} would make:")
+        _print_step(step)
+        print(f"Nothing was asked or changed. Copy {FOLDER / EXAMPLE} to weekly.toml beside it, and change that.")
+        return 0
     wanted, fallbacks = [], {}
     for each in read_schedules(environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache):
         plan, passed_over = each.plan.with_one_accelerator()
@@ -131,8 +140,7 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
             print(f"{plan.name}: {line}")
     steps = compare_schedules(environment, wanted, parsed.prune)
     for step in steps:
-        number = f" ({step.old.id})" if step.old else ""
-        print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences, *_summary(step)]))
+        _print_step(step)
     steps = [step for step in steps if step.is_change]
     made = [step.wanted.plan for step in steps if step.wanted and step.makes_one]
     follows = any(plan.locations for plan in made)
@@ -162,6 +170,11 @@ def _say_what_falls_back(sentences: Mapping[str, Sequence[str]], follows: bool) 
             "not stop it, and the schedule may start its next run meanwhile. A job that waits for a machine has "
             "not failed: nothing follows it before it ends"
         )
+
+
+def _print_step(step: ScheduleChange) -> None:
+    number = f" ({step.old.id})" if step.old else ""
+    print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences, *_summary(step)]))
 
 
 def _summary(step: ScheduleChange) -> list[str]:

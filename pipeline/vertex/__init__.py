@@ -3,6 +3,7 @@
 from trainer.doors import opened
 
 __all__ = [
+    "EXAMPLE",  # the name of a schedule's file to copy
     "Benchmark",  # a training to measure for some steps
     "BenchmarkJob",  # a benchmark that runs on Vertex AI
     "ExaminedRun",  # a run that `doctor` examines, and its environment
@@ -14,6 +15,7 @@ __all__ = [
     "Submission",  # a request for a run before it is sent
     "compare_schedules",  # the changes from schedules to their files
     "custom_job",  # the request for a custom job
+    "example_of_schedule",  # what that file would make
     "latest_runs",  # the latest runs of a pipeline
     "lines_of_run",  # a line for each parameter and task of a run
     "measure_on_vertex",  # measures training steps on Vertex AI

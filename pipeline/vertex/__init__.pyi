@@ -13,8 +13,10 @@ from .schedule import (
     schedules_of_same_model as schedules_of_same_model,
 )
 from .schedule_files import (
+    EXAMPLE as EXAMPLE,
     ScheduleChange as ScheduleChange,
     compare_schedules as compare_schedules,
+    example_of_schedule as example_of_schedule,
     read_schedules as read_schedules,
 )
 from .submit import Submission as Submission

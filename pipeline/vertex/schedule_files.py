@@ -50,6 +50,8 @@ KEYS: dict[str, tuple[Any, str]] = {
 """Keys of a file -> their type and its description."""
 PARAMETER = "parameters."
 GUIDE = "docs/vertex-reference.md describes the files"
+EXAMPLE = "weekly.toml.example"
+"""A file to copy, in the folder of the repository."""
 CREATE, CHANGE, LEAVE, DELETE, KEEP = "create", "change", "leave", "delete", "no file"
 
 
@@ -146,6 +148,15 @@ def read_schedules(
     if mistakes:
         raise MistakesError(mistakes) if len(mistakes) > 1 else errors[0]
     return wanted
+
+
+def example_of_schedule(
+    environment: Environment, folder: pathlib.Path, source: str = "", caching: str = "as-compiled"
+) -> ScheduleChange:
+    """What EXAMPLE in a folder would make, as if no schedule existed. Template and caching as `read_schedules`."""
+    content = read_toml(folder / EXAMPLE, GUIDE)
+    wanted = _read(environment, EXAMPLE.partition(".")[0], content, source, caching)
+    return ScheduleChange(CREATE, wanted.plan.name, wanted)
 
 
 def _read(

@@ -2,12 +2,15 @@
 
 import copy
 import datetime
+import shutil
 
 import pytest
 import yaml
 
 from pipeline.__main__ import main
+from pipeline.commands import schedule as schedule_command
 from pipeline.vertex import schedule
+from pipeline.vertex.schedule_files import EXAMPLE
 from tests.refusals import refused
 from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
 from tests.vertex_pipelines import small
@@ -84,6 +87,22 @@ def sent_values(vertex):
 
 
 # === Create ===
+
+
+def test_a_dry_run_without_files_shows_what_the_example_would_make_and_asks_nobody(
+    vertex, do, tmp_path, monkeypatch
+):
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    shutil.copy(schedule_command.FOLDER / EXAMPLE, folder)
+    monkeypatch.setattr(schedule_command, "FOLDER", folder)
+    said = do("apply", "--dry-run")
+    assert "create  msinet-prod-weekly" in said
+    assert any("TZ=Europe/London 0 3 * * 1" in line for line in said)
+    assert str(folder / EXAMPLE) in said[-1]
+    assert not vertex.requests
+    with refused(NotFoundError, folder):  # which is for the dry run alone
+        do("apply")
 
 
 def test_request_to_create_is_what_the_api_documents(vertex, do, files):
