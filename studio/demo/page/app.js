@@ -61,8 +61,9 @@ class Page {
     find("#privacy").textContent = facts.privacy;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;
-    for (const [name, gradient] of Object.entries(this.#painter.gradients)) {
-      document.documentElement.style.setProperty(`--${name}`, gradient);
+    for (const [name, colors] of Object.entries(this.#painter.legends)) {
+      const stops = colors.filter((_, index) => index % 15 === 0);
+      document.documentElement.style.setProperty(`--${name}`, `linear-gradient(90deg, ${stops.join(", ")})`);
     }
     find("#opacity").value = 100 * facts.opacity;
     const words = Object.entries(facts.meanings).map(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
@@ -160,7 +161,8 @@ class Page {
     for (const file of [...files].filter(isRegionFile)) this.#load(file, images.length > 0);
     const [a, b] = this.#panels;
     const isMany = images.length > COMPARED || this.#strip.entries.length > 0;
-    if (isMany) this.#strip.add(images);
+    const shown = this.#strip.entries.length ? [] : this.#shown.map(({ file }) => file);
+    if (isMany) this.#strip.add([...shown, ...images]);
     if (images.length === 1) {
       (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(images[0]);
     } else if (images.length === COMPARED && !isMany) {
@@ -385,7 +387,7 @@ class Page {
       title: find("h1").textContent,
       images,
       rows: this.#table.texts,
-      legend: find(".of-heat").hidden ? null : { colors: this.#facts.heat, low: low.textContent, high: high.textContent },
+      legend: find(".of-heat").hidden ? null : { colors: this.#painter.legends[find("#work").dataset.view], low: low.textContent, high: high.textContent },
       colors: this.#facts.region_colors,
       texts: [...new Set(texts.filter(Boolean))],
     });

@@ -131,14 +131,11 @@ export class Painter {
     this.#opacity = opacity;
   }
 
-  /** The colour maps as CSS gradients: the heat as it is over an image, and alone as the `map`. */
-  get gradients() {
-    const gradient = (colors, alpha = () => 1) => {
-      const stops = colors.map(([r, g, b], index) => `rgb(${r} ${g} ${b} / ${alpha(index).toFixed(3)})`);
-      return `linear-gradient(90deg, ${stops.filter((_, index) => index % 15 === 0).join(", ")})`;
-    };
-    const heat = gradient(this.#heat, (index) => this.#opacity * this.#strengths[index]);
-    return { heat, map: gradient(this.#heat), change: gradient(this.#change) };
+  /** The colours of a `heat` over an image, of a `map` alone and of a `change`, from the least to the most. */
+  get legends() {
+    const css = ([r, g, b], alpha = 1) => `rgb(${r} ${g} ${b} / ${alpha.toFixed(3)})`;
+    const heat = this.#heat.map((color, level) => css(color, this.#opacity * this.#strengths[level]));
+    return { heat, map: this.#heat.map((color) => css(color)), change: this.#change.map((color) => css(color)) };
   }
 
   /** Draw heat colours over the image, which the page shows in grey. */

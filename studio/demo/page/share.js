@@ -134,13 +134,15 @@ function drawTag(pen, text, x, y, left, right) {
 
 function drawLegend(sheet, { colors, low, high }) {
   sheet.pen.font = PLAIN;
-  const [start, length] = [MARGIN + sheet.pen.measureText(low).width + 12, 256];
+  const [start, length] = [Math.round(MARGIN + sheet.pen.measureText(low).width + 12), 256];
   sheet.put(low, MARGIN, { color: SOFT });
   sheet.put(high, start + length + 12, { color: SOFT });
   sheet.draw((pen, y) => {
     colors.forEach((color, index) => {
-      pen.fillStyle = color;
-      pen.fillRect(start + (index * length) / colors.length, y + 3, length / colors.length + 1, 16);
+      for (const fill of ["#999", color]) { // a map is over grey
+        pen.fillStyle = fill;
+        pen.fillRect(start + (index * length) / colors.length, y + 3, length / colors.length, 16);
+      }
     });
   });
   sheet.y += ROW + GAP / 2;
