@@ -878,6 +878,21 @@ def test_a_thumbnail_shows_its_image_at_once_as_the_panel_that_is_chosen(opened,
     assert page.locator(f"{FIRST} .name").inner_text() == "late.png"
 
 
+def test_all_images_are_predicted_again_as_another_kind(opened, tmp_path):
+    with serving(Held(kinds.write_model(tmp_path / "model"))) as address:
+        page = opened(address).page
+        uploads = [file(f"{n}.png", kinds.page() if n else kinds.sky()) for n in range(3)]
+        regions = {"name": "r.json", "mimeType": "application/json", "buffer": json.dumps(MARKED[:1]).encode()}
+        page.locator(f"{FIRST} input[type=file]").set_input_files([*uploads, regions])
+        seen = page.locator("#all th small")
+        seen.nth(2).wait_for()
+        assert seen.all_inner_texts() == ["seen as a picture", "seen as a page", "seen as a page"]
+        assert page.locator("tbody input").input_value() == "logo"
+        page.select_option("#screen", "whole")
+        page.locator("#all th small", has_text="seen as a picture").nth(2).wait_for()
+        rest(page)
+
+
 def test_the_strip_can_pause_and_says_which_images_are_too_many(opened, predictor):
     page = opened(locale="en").page
     predictor.let_go.clear()

@@ -101,12 +101,12 @@ class Page {
     window.addEventListener("beforeprint", () => (find("#meanings").open = true));
     a.addEventListener("map", () => {
       this.#regions.resize(a.size);
-      if (this.#regionFile) this.#load(this.#regionFile);
       this.#update();
       this.#look();
       b.reload();
     });
     b.addEventListener("map", () => this.#update());
+    a.addEventListener("rest", () => this.#regionFile && this.#load(this.#regionFile));
     for (const panel of this.#panels) {
       panel.addEventListener("map", () => {
         if (panel.isNew) {
@@ -158,7 +158,6 @@ class Page {
     if (!files.length) return;
     event.preventDefault();
     const images = [...files].filter((file) => !isRegionFile(file));
-    for (const file of [...files].filter(isRegionFile)) this.#load(file, images.length > 0);
     const [a, b] = this.#panels;
     const isMany = images.length > COMPARED || this.#strip.entries.length > 0;
     const shown = this.#strip.entries.length ? [] : this.#shown.map(({ file }) => file);
@@ -169,6 +168,7 @@ class Page {
       this.#compare(true);
       a.load(images[0]).then(() => b.load(images[1]));
     }
+    for (const file of [...files].filter(isRegionFile)) this.#load(file);
   }
 
   /** Show an image as A. */
@@ -176,10 +176,10 @@ class Page {
     this.#panels[0].load(file);
   }
 
-  /** Put the regions of a file in the place of all, at once or on the next map of image A. */
-  async #load(file, waits = false) {
+  /** Put the regions of a file in the place of all, or wait for the map of image A. */
+  async #load(file) {
     const [a] = this.#panels;
-    this.#regionFile = waits || !a.map ? file : null;
+    this.#regionFile = a.isBusy || !a.map ? file : null;
     this.#measure();
     if (this.#regionFile) return;
     try {
@@ -342,7 +342,7 @@ class Page {
     const count = this.#regions.list.length;
     find("#undo").disabled = !this.#regions.canUndo;
     find("#redo").disabled = !this.#regions.canRedo;
-    this.#tellKept(!a.map);
+    this.#tellKept();
     for (const button of ["#csv", "#json"]) find(button).hidden = !count;
     const [ofA, ofB] = [a.measures(), this.#comparing ? b.measures() : null];
     if (!ofA) return;
@@ -363,11 +363,12 @@ class Page {
   }
 
   /** Say which regions wait for an image. */
-  #tellKept(isWaiting) {
+  #tellKept() {
+    const [a] = this.#panels;
     const { list } = this.#regions;
     const file = this.#regionFile?.name;
     const kept = file ? `The regions of ${file}` : `${counted(list.length, "region")} from before (${list.map(({ name }) => name).join(", ")})`;
-    find("#kept").hidden = !isWaiting || !(file || list.length);
+    find("#kept").hidden = !(file || (list.length && !a.map));
     find("#kept").textContent = `${kept} will be on the next image.`;
   }
 

@@ -12,8 +12,8 @@ const PAGE = /\.x?html?$/i;
 const ALONE = "a browser hands over the file alone, without its pictures and styles. Type its path in the address field";
 
 /**
- * Dispatches `open` when it shows another image, or none, `map` when a map arrives, and `files`, with the files as its
- * `detail`, when somebody chooses some. It shows `file` and `map`, which are null while it is empty.
+ * Dispatches `open` when it shows another image, or none, `map` when a map arrives, `rest` when it waits for nothing any
+ * more, and `files`, with the files as its `detail`, when somebody chooses some. It shows `file` and `map`, which are null while it is empty.
  */
 export class Panel extends EventTarget {
   file = null;
@@ -107,6 +107,11 @@ export class Panel extends EventTarget {
   /** Whether it shows an image, perhaps still without its map. */
   get isOpen() {
     return !this.#find(".shown").hidden;
+  }
+
+  /** Whether it waits for another image or map. */
+  get isBusy() {
+    return this.element.classList.contains("is-busy");
   }
 
   /** Whether its image is so high that it may be seen at full width. */
@@ -278,6 +283,7 @@ export class Panel extends EventTarget {
     this.#find(".busy").hidden = !busy;
     for (const button of this.element.querySelectorAll(".downloads button")) button.disabled = busy;
     if (busy) this.#tell("Predicting…");
+    else this.dispatchEvent(new Event("rest"));
   }
 
   /** Wait no longer, and return to the image from before. */
@@ -303,7 +309,7 @@ export class Panel extends EventTarget {
     } catch (error) {
       complain(explain(error, file), () => this.#save(kind, path, file));
     }
-    button.disabled = this.element.classList.contains("is-busy");
+    button.disabled = this.isBusy;
     // A disabled button loses the focus; it gets it back unless the user has moved it.
     if (document.activeElement === document.body) button.focus();
   }

@@ -116,6 +116,21 @@ def test_each_screen_has_the_map_of_the_screen_alone(predictor, long_page):
         assert np.corrcoef(seen.ravel(), large[at][:, 2::4].ravel())[0, 1] > 0.9
 
 
+def test_each_screen_is_told_before_it_is_predicted_and_what_that_raises_ends_it(predictor, long_page):
+    told = []
+    found = predictor.predict(long_page, begin=lambda number, count: told.append((number, count)))
+    assert told == [(number + 1, len(ROWS)) for number in range(len(ROWS))]
+    np.testing.assert_array_equal(found, predictor.predict(long_page))
+
+    def leave(number, count):
+        told.append(number)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        predictor.predict(long_page, begin=leave)
+    assert told[-1] == 1
+
+
 def test_a_footer_changes_nothing_above_it(predictor, long_page):
     with_footer = np.concatenate([long_page, np.full((300, 700, 3), 34, np.uint8)])
     before, after = predictor.predict(long_page), predictor.predict(with_footer)
