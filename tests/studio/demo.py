@@ -76,18 +76,23 @@ def unpacked(content):
 
 
 class Held(Model):
-    """A model that can be made to wait, and counts its predictions."""
+    """A model that can be made to wait, and counts its predictions and their screens."""
 
     def __init__(self, folder):
         super().__init__(Answering("tiny", folder))
         self.let_go = threading.Event()
         self.let_go.set()
-        self.count = 0
+        self.count = self.screens = 0
 
-    def predict(self, *args, **options):
+    def predict(self, *args, begin=None, **options):
+        def counted(number, count):
+            if begin:
+                begin(number, count)
+            self.screens += 1
+
         self.count += 1
         assert self.let_go.wait(60)
-        return super().predict(*args, **options)
+        return super().predict(*args, begin=counted, **options)
 
 
 @contextlib.contextmanager
