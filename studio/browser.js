@@ -39,8 +39,11 @@
     return { count: elements.length, boxes };
   },
 
-  /** The page's own buttons, headings, images and fields: of each, the kind, a name, and a selector that finds it alone. */
-  offers() {
+  /**
+   * The page's own buttons, headings, images and fields in the picture, at most 200: of each, the kind, a name, and a
+   * selector that finds it alone.
+   */
+  offers(isWhole) {
     const kinds = {
       button: "button, summary, [role=button], input:is([type=button], [type=submit], [type=reset], [type=image]), a",
       heading: "h1, h2, h3, h4, h5, h6, [role=heading]",
@@ -56,6 +59,12 @@
       const style = getComputedStyle(element);
       const hasBorder = parseFloat(style.borderTopWidth) * parseFloat(style.borderLeftWidth) > 0;
       return (hasGround(style) || hasBorder) && !element.querySelector(`p, img, ${kinds.heading}`);
+    };
+
+    const isInPicture = (element) => {
+      const { left, top, right, bottom } = element.getBoundingClientRect();
+      const isSeen = element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+      return isSeen && (isWhole || (right > 0 && bottom > 0 && left < innerWidth && top < innerHeight));
     };
 
     /** Whether other elements hide one at its middle, and around it, where the window shows that. */
@@ -80,8 +89,9 @@
         element.labels?.[0]?.innerText,
         element.matches(`label + :is(${kinds.field})`) ? element.previousElementSibling.innerText : "",
         element.matches("select, textarea") ? "" : (element.innerText ?? element.querySelector("title")?.textContent),
-        ...attributes("placeholder", "title", element.matches(kinds.button) ? "value" : "name", "id"),
+        ...attributes("placeholder", "title", element.matches(kinds.button) ? "value" : "name"),
         /^(http|file)/.test(element.currentSrc) ? new URL(element.currentSrc).pathname.split("/").at(-1) : "",
+        element.id,
       ];
       return texts.map((text) => (text ?? "").replace(/\s+/g, " ").trim()).find(Boolean) ?? "";
     };
@@ -107,7 +117,8 @@
     };
 
     return [...document.querySelectorAll(Object.values(kinds).join())]
-      .filter((element) => isOffered(element) && !isCovered(element))
+      .filter((element) => isInPicture(element) && isOffered(element) && !isCovered(element))
+      .slice(0, 200)
       .map((element) => ({
         kind: Object.keys(kinds).find((kind) => element.matches(kinds[kind])),
         name: nameOf(element),

@@ -51,7 +51,6 @@ QUIET_MS = 5000
 """Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
 MAX_HEIGHT_PX = 16_384
 """Largest height of a picture. Chromium repeats the page below it."""
-MOST_OFFERS = 200
 SCRIPT = (pathlib.Path(__file__).parent / "browser.js").read_text().rstrip().rstrip(";")
 
 
@@ -245,8 +244,8 @@ async def _photograph(
             found.append(await _find(page, selector, whole))
         except Error as error:
             raise SettingError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
-    own = await page.evaluate(f"{SCRIPT}.offers()") if with_offers else []
-    offers = [Offer(**each, found=await _find(page, each["selector"], whole)) for each in own[:MOST_OFFERS]]
+    own = await page.evaluate(f"{SCRIPT}.offers", whole) if with_offers else []
+    offers = [Offer(**each, found=await _find(page, each["selector"], whole)) for each in own]
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
     return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found, offers)
 

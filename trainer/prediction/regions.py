@@ -44,8 +44,8 @@ class MarkedRegion(TypedDict):
     y: float
     width: float
     height: float
-    selector: NotRequired[str | None]
-    """What finds the element of a page that it was, as a selector of CSS."""
+    selector: NotRequired[str]
+    """A selector of CSS that finds the element of a page that it is. Empty for a rectangle alone."""
 
 
 class WrittenRegion(TypedDict):
@@ -307,7 +307,7 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     if isinstance(content, list):
         marked = [entry for entry in content if entry["picture"] == content[0]["picture"]]
         texts = ["{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry) for entry in marked]
-        selectors = [entry.get("selector") or "" for entry in marked]
+        selectors = [entry.get("selector", "") for entry in marked]
     else:
         measured = [image["regions"] for image in content["images"] if image.get("regions")]
         texts = [entry["region"] for entry in measured[0]] if measured else []

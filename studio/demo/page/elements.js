@@ -87,5 +87,7 @@ export class Elements {
     const [{ x, y, width: across, height: down }] = elements;
     const sides = { left: x / width, top: y / height, width: across / width, height: down / height };
     for (const [side, part] of Object.entries(sides)) mark.style[side] = percent(part, 4);
+    const frame = mark.closest(".frame"); // which scrolls to it, if it scrolls
+    frame.scrollTo(mark.offsetLeft - frame.clientWidth / 3, mark.offsetTop - frame.clientHeight / 3);
   }
 }
