@@ -128,15 +128,18 @@ include tests/checks.mk
 
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
 # seconds of one core, where compiling all takes 33. Only where imports may not write bytecode is it written here. The
-# lines that uv prints for each package are left out.
-pinned = $(call fetch,$(UV) pip $(2) --python $(1)/bin/python --require-hashes $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --build-constraints requirements/cpu.txt 2>&1 | { grep --line-buffered -Ev '^ ([-+~]|Downloaded) ' >&2 || :; })
+# lines that uv prints at its end for each package are left out. Between its downloads and its end it says nothing.
+pinned = $(call fetch,$(UV) pip $(2) --python $(1)/bin/python --require-hashes $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --build-constraints requirements/cpu.txt 2>&1 | awk '$(said)' >&2)
+said = !/^ [-+~] / { print; fflush() } /^Prepared / { print "Writing them: up to a minute"; fflush() }
 fetch = $(1) || { echo "error: the packages could not be installed, as said above; if the package index cannot be reached, \
 check your connection, or name your mirror with UV_DEFAULT_INDEX or with pip's index-url" >&2; exit 1; }
 
 $(UV_INSTALLED): requirements/uv.txt
 	@rm -f $@
-	@{ $(BIN)/python -c '$(suitable)' && $(BIN)/python -m pip --version; } >/dev/null 2>&1 || { $(find_python); "$$python" -m venv --clear $(VENV); }
+	@{ $(BIN)/python -c '$(suitable)' && $(BIN)/python -m pip --version; } >/dev/null 2>&1 || { $(find_python); \
+	  echo "Making a Python environment for this project in $(VENV): up to half a minute"; "$$python" -m venv --clear $(VENV); }
 	@echo $(TENSORFLOW) > $(CHOSEN)
+	@echo "Fetching uv, which installs the packages"
 	@$(call fetch,$${UV_DEFAULT_INDEX:+env PIP_INDEX_URL="$$UV_DEFAULT_INDEX"} $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<)
 	@touch $@
 

@@ -9,6 +9,7 @@ from lifecycle.registry.versions import Version
 from trainer.data import FEATURES, Manifest, PreparedData
 from trainer.errors import ContentError, GateError, check
 from trainer.evaluation import Compared, EvaluateConfig, Lineage, Seen, ask_about, what_could_be_found
+from trainer.machine import announce
 from trainer.models import Provenance
 from trainer.reports import ComparedData, DataStatement
 
@@ -44,6 +45,7 @@ class DataGate:
 
     def compare(self) -> list[ComparedData]:
         """Compare the data with the data of the current default of the model, and ask the default about them."""
+        announce("comparing the data with those of the default")
         default = open_registry(self.registry).default(self.name)
         return [_compared(step, folder, default) for step, folder in self.data.items()]
 

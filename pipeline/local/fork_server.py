@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 from trainer.errors import reported
 from trainer.machine import is_for_tpu, load_tensorflow
 
+WAITING = "waiting for TensorFlow, which all steps share: up to a minute in a first run"
+
 
 class _Task(NamedTuple):
     source: str
@@ -47,7 +49,7 @@ def forked_tasks() -> Iterator[None]:
     if sys.platform != "linux" or is_for_tpu():
         from kfp.local import subprocess_task_handler
 
-        run = subprocess_task_handler.run_local_subprocess
+        run: Callable[..., int] = subprocess_task_handler.run_local_subprocess
         subprocess_task_handler.run_local_subprocess = _interrupted_by_its_task(run)
         yield
         return
@@ -58,15 +60,26 @@ def forked_tasks() -> Iterator[None]:
     from kfp.local import subprocess_task_handler  # while the server imports
 
     run = functools.partial(_run, ours, server.pid)
-    subprocess_task_handler.run_local_subprocess = _interrupted_by_its_task(run)
+    wait = functools.partial(_wait, ours, [WAITING])
+    subprocess_task_handler.run_local_subprocess = _interrupted_by_its_task(run, wait)
     with server, ours:
-        yield
+        try:
+            yield
+        except KeyboardInterrupt:  # no task runs
+            server.terminate()
+            raise
 
 
-def _interrupted_by_its_task(run: Callable[..., int]) -> Callable[..., int]:
-    """`run` that Ctrl-C ends once the task has ended: until then, somebody must read what the task says."""
+def _interrupted_by_its_task(
+    run: Callable[..., int], wait: Callable[[], None] = lambda: None
+) -> Callable[..., int]:
+    """`run` that Ctrl-C ends once the task has ended: until then, somebody must read what the task says.
+
+    `wait` is called before, and Ctrl-C ends that at once.
+    """
 
     def until_its_end(*args: Any, **kwargs: Any) -> int:
+        wait()
         received: list[int] = []
         previous = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
         try:
@@ -78,6 +91,16 @@ def _interrupted_by_its_task(run: Callable[..., int]) -> Callable[..., int]:
         return status
 
     return until_its_end
+
+
+def _wait(server: "Connection[Any, Any]", waiting: list[str]) -> None:
+    """Wait for the server before the first task. `waiting` has what to say, and is empty afterwards."""
+    if waiting:
+        if not server.poll():
+            print(waiting.pop())
+        with contextlib.suppress(EOFError, ConnectionError):  # `_run` says so
+            server.recv()
+        waiting.clear()
 
 
 def _run(
@@ -140,6 +163,7 @@ def main(connection: int) -> None:
 def _next_task(worker: "Connection[Any, Any]") -> _Task | None:
     """Fork for each task, and return the task in the fork. The server returns None when the worker has ended."""
     with contextlib.suppress(EOFError, ConnectionError):
+        worker.send(None)  # it is ready
         while True:
             task: _Task = worker.recv()
             output = recv_handle(worker)

@@ -76,6 +76,7 @@ def execute_run(run: Run, console: Console) -> int:
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
         page = RunPage(run)
         _print_fact(console, "Report", _shown(page.path))
+        console.print("Starting: up to half a minute in a first run")
         with RunProgress(console, run.queries, page) as progress:
             try:
                 status = _run_worker(run, progress)

@@ -27,7 +27,7 @@ from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Role, Scores, Share
 from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
-from trainer.machine import Tracker, map_ahead, open_pool
+from trainer.machine import Tracker, announce, map_ahead, open_pool
 from trainer.metrics import (
     BASELINE,
     DENSITY,
@@ -192,6 +192,7 @@ def _fit(bias_folder: pathlib.Path, candidates: Sequence[Example]) -> Fitted | N
     examples = [each for each in candidates if _n_observers(each) > 1]
     if not examples:
         return None
+    announce(f"learning on {len(examples)} training images how well people predict each other")
     background = Background(bias_folder, examples)
     images = [Observed.of(example, background) for example in examples]
     truth_blur = _truth_blur(images, examples)
@@ -200,7 +201,7 @@ def _fit(bias_folder: pathlib.Path, candidates: Sequence[Example]) -> Fitted | N
         return {protocol: _score_choices(images[index], protocol, index, truth_blur) for protocol in PROTOCOLS}
 
     by_image = []
-    with open_pool() as pool, Tracker("fit observers", len(images), "images") as tracker:
+    with open_pool() as pool, Tracker("how well people predict each other", len(images), "images") as tracker:
         for of_image in map_ahead(pool, tables, range(len(images)), 2 * (os.cpu_count() or 1)):
             by_image.append(of_image)
             tracker.advance()

@@ -35,7 +35,7 @@ from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig, metric_of
 from trainer.io import StrPath, replacing
-from trainer.machine import code_version, load_tensorflow
+from trainer.machine import announce, code_version, load_tensorflow
 from trainer.metrics import LEAD, METRICS
 from trainer.network import EVALUATION, PAGE, PER_IMAGE, PICTURE
 from trainer.texts import now
@@ -95,6 +95,7 @@ def evaluate_models(
     from trainer.evaluation import known
     from trainer.prediction import Predictor
 
+    announce("loading the models")
     predictors = {model: Predictor(folder) for model, folder in folders.items()}
     results: dict[str, ScoredDataset] = {}
     with replacing(output, last=EVALUATION) as partial:

@@ -3,6 +3,7 @@
 import collections
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +26,7 @@ class Tracker:
     """Shows the progress of `description` over `total` units, None if nobody knows. It is a context manager.
 
     On a terminal it draws a bar with the time left. Otherwise it prints lines, fewer as time passes,
-    and one at the end, so that a log stays short.
+    and one at the end, so that a log stays short. If the first unit takes long, a line says before what is done.
 
     Args:
         description: the work.
@@ -45,6 +46,7 @@ class Tracker:
         self._logged = -LOG_EVERY_S
         self._logged_done = -1
         self._bar: Progress | None = None
+        self._has_advanced = threading.Event()
 
     def __enter__(self) -> Self:
         if sys.stdout.isatty():
@@ -61,11 +63,14 @@ class Tracker:
             self._bar = Progress(*columns, console=Console(file=sys.stdout))
             self._task = self._bar.add_task(self._description, total=self._total, completed=self._done, details="")
             self._bar.start()
+        else:
+            threading.Thread(target=self._wait, daemon=True).start()
         return self
 
     def advance(self, count: int = 1, details: str = "") -> None:
         """Add `count` finished units. `details` is shown after the count, such as `loss 0.42`."""
         now = time.monotonic()
+        self._has_advanced.set()
         self._done += count
         self._details = details
         left = self._left(now)
@@ -74,6 +79,13 @@ class Tracker:
             self._bar.update(self._task, completed=self._done, details=", ".join(filter(None, [details, left])))
         elif now - self._logged >= self._pause_s(now):
             self._log(left)
+
+    def _wait(self) -> None:
+        """Say in a log what is done, until the first unit is."""
+        pause_s = LOG_EVERY_S
+        while not self._has_advanced.wait(pause_s):
+            self._log("the first takes longer")
+            pause_s = LOG_AT_LEAST_EVERY_S
 
     def _pause_s(self, now: float) -> float:
         """Seconds between two lines in a log."""
@@ -99,6 +111,7 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._has_advanced.set()
         if self._bar is not None:
             self._bar.stop()
         elif kind is None and self._logged_done < self._done:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from trainer.data import Manifest, PreparedData, TrainingData
 from trainer.errors import ConflictError, FailedError, MismatchError, PlaceError, check
 from trainer.io import StrPath, is_taken, replacing, write_json
-from trainer.machine import available_bytes, code_version
+from trainer.machine import announce, available_bytes, code_version
 from trainer.models import WeightSource
 from trainer.network import (
     DEFAULT_NETWORK,
@@ -244,6 +244,7 @@ def train(
     images = _images_seen(dataset, base_model)
     check_model_output(output, identity)
     _check_same_start(devices, identity)
+    announce("building the network")
     with devices.strategy.scope():
         network = make_network(job, base_model)
     print(job.summary(), flush=True)
@@ -274,6 +275,7 @@ def train(
                     trained_network(model, record), pathlib.Path(dataset), manifest.counts["valid"], prior
                 )
                 record["calibration"] = fitted and dataclasses.asdict(fitted)
+            announce(f"writing the model{' and its export' if saved_model else ''}")
             _write(output, manifest.image_size, model, progress, record, images, saved_model)
         _leave(devices)
     return record

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from trainer.machine import progress
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 
 END = "the end of what is shown"
@@ -54,6 +55,17 @@ def test_log_says_how_long_the_rest_takes_by_the_speed_after_the_first_advance(l
     assert lines[0] == "training: 2/100 steps, 0.0333 steps/s"
     assert lines[1] == "training: 4/100 steps, 0.0606 steps/s, about 10 min left"
     assert lines[2].startswith("training: 6/100 steps, 0.0833 steps/s")
+
+
+def test_log_says_what_is_done_before_a_first_unit_that_takes_long(log, monkeypatch):
+    monkeypatch.setattr(progress, "LOG_EVERY_S", 0.05)
+    with Tracker("study", 7, "images") as tracker:
+        time.sleep(0.5)
+        tracker.advance()
+        time.sleep(0.5)
+    first, *others = log().splitlines()
+    assert first.startswith("study: 0/7 images, ")
+    assert [line.partition(" images")[0] for line in others] == ["study: 1/7"]
 
 
 def test_items_are_not_begun_far_ahead_of_the_results():
