@@ -31,8 +31,7 @@ from lifecycle.registry import Address, open_registry
 from lifecycle.runs import WEBHOOK_VARIABLE, End
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
-from pipeline.local.run_page import RunPage
-from pipeline.local.task_view import TaskView
+from pipeline.local.run_page import RunPage, TaskView
 from trainer.errors import ConflictError, NotFoundError, UserError
 from trainer.evaluation import Evaluation
 from trainer.io import read_json, temporary_folder

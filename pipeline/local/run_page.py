@@ -3,22 +3,52 @@
 It is the file of the report, and exists from the start of the run. The report takes its place.
 """
 
+import dataclasses
 import re
 import shutil
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from pipeline.local.run_folder import SHOWN, Run
-from pipeline.local.task_view import TaskView
 from trainer.io import replacing
 from trainer.reports import write_run
 from trainer.texts import format_duration
 
+ERROR = "error: "
+"""Prefix of a task's own error message."""
+KEPT_LINES = 200
 EVERY_S = 5.0
 """The page is written again after so many seconds, and when a step or an epoch ends."""
 REPORT = "evaluate-model", "report"
 EPOCH = re.compile(r"epoch (\d+)/\d+: loss ([\d.]+), validation ([\d.]+)")
 """What a training prints at the end of an epoch."""
+
+
+@dataclasses.dataclass
+class TaskView:
+    """One task of the run, as it is shown."""
+
+    title: str
+    state: str = "waiting"
+    started: float = 0.0
+    finished: float = 0.0
+    cached_as: str = ""
+    """Prefix of the file name of kfp's cache record. Empty if the task was not cached."""
+    lines: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    """Last lines of its output, without CHATTER."""
+
+    @property
+    def seconds(self) -> float:
+        """Run time until now, or until it ended."""
+        return (self.finished or time.monotonic()) - self.started if self.started else 0.0
+
+    def failure(self) -> str:
+        """Why it failed: its own error message, else its last lines. Example: `there are 3 images`."""
+        lines = list(self.lines)
+        if errors := [line for line in lines if line.startswith(ERROR)]:
+            return errors[-1].removeprefix(ERROR)
+        return "\n".join(["its last lines (without an error it was killed: out of memory?):", *lines[-15:]])
 
 
 class RunPage:

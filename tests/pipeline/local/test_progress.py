@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from pipeline.local import run
-from pipeline.local.run import RunProgress, TaskView
+from pipeline.local.run import RunProgress
 from pipeline.local.run_folder import Run
+from pipeline.local.run_page import TaskView
 from tests.consoles import printed
 from trainer.places.queries import Queries
 
