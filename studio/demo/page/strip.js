@@ -84,7 +84,7 @@ export class Strip extends EventTarget {
   async #run() {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    await Promise.resolve(); // the image that somebody looks at comes first
+    await new Promise((resolve) => setTimeout(resolve)); // the image that somebody looks at comes first
     for (let entry = this.#next; entry; entry = this.#next) await this.#predict(entry);
     this.#isRunning = false;
     if (this.entries.length && !this.#count("waiting")) announce(this.#progress);
@@ -133,6 +133,7 @@ export class Strip extends EventTarget {
   #clear() {
     for (const { request } of this.entries) request?.abort();
     this.entries = [];
+    this.#isPaused = false;
     this.#find("ol").replaceChildren();
     this.#update();
     document.querySelector("h1").focus(); // so that Tab continues from the start
