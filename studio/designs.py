@@ -4,7 +4,6 @@ A page is opened in a browser, and its elements become regions.
 """
 
 import dataclasses
-import io
 import re
 import sys
 from collections import Counter
@@ -190,7 +189,7 @@ def offered(shown: "Shown") -> list[tuple[str, Region]]:
     Small ones are left out, and those at the place of another one. Each name is on one short line, and no two are
     the same.
     """
-    size = Image.open(io.BytesIO(shown.content)).size[::-1]
+    size = read_picture(shown.content, "the page").shape[:2]
     regions: dict[tuple[int, ...], tuple[str, Region]] = {}
     names: Counter[str] = Counter()
     for kind, text, selector, found in shown.offers:
