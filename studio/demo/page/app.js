@@ -185,6 +185,7 @@ class Page {
     try {
       const regions = await readRegions(file, a.size);
       this.#regions.replace(regions);
+      for (const panel of this.#shown) this.#regions.follow(panel.slot, panel.size, panel.file.elements ?? []);
       announce(`${counted(regions.length, "region")} of ${file.name} loaded`);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;

@@ -9,8 +9,8 @@ const REMEDY = "Choose a JSON file of regions that this page has saved, or that 
 export const isRegionFile = ({ name, type }) => type === "application/json" || name.toLowerCase().endsWith(".json");
 
 /**
- * Read the regions of the first picture in a file that has some, {name, x, y, width, height} in integer pixels of an image
- * of a `size` {width, height}. Throws `Failure` with what is wrong.
+ * Read the regions of the first picture in a file that has some, {name, selector, x, y, width, height} in integer pixels of
+ * an image of a `size` {width, height}. Throws `Failure` with what is wrong.
  */
 export async function readRegions(file, size) {
   const refuse = (reason, advice = REMEDY) => {
@@ -63,7 +63,7 @@ function predicted(content) {
 }
 
 /** The place of a region in integer pixels of an image; null if it is not inside. */
-function inside({ name, x, y, width, height, isPercent }, size) {
+function inside({ name, selector, x, y, width, height, isPercent }, size) {
   const side = (start, length, whole) => {
     const [from, extent] = isPercent ? [(start * whole) / 100, (length * whole) / 100] : [start, length];
     if (from < 0 || from + extent > whole + 0.01) return null; // percentages may be off by a hundredth of a pixel
@@ -71,7 +71,7 @@ function inside({ name, x, y, width, height, isPercent }, size) {
     return [first, Math.min(whole, Math.max(first + 1, rint(from + extent))) - first];
   };
   const [across, down] = [side(x, width, size.width), side(y, height, size.height)];
-  return across && down && { name, x: across[0], y: down[0], width: across[1], height: down[1] };
+  return across && down && { name, selector: selector || "", x: across[0], y: down[0], width: across[1], height: down[1] };
 }
 
 /** Round to an integer, and halves to an even one, as Python does. */

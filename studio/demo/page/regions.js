@@ -95,12 +95,12 @@ export class Regions extends EventTarget {
     return next;
   }
 
-  /** Put others, {name, x, y, width, height} on image A, in the place of all regions. */
+  /** Put others, {name, selector, x, y, width, height} on image A, in the place of all regions. */
   replace(places) {
     this.#remember("replace");
-    this.#list = places.map(({ name, x, y, width, height }) => {
+    this.#list = places.map(({ name, selector, x, y, width, height }) => {
       this.#number += 1;
-      const region = { id: this.#number, name, A: null, B: null };
+      const region = { id: this.#number, name, selector, A: null, B: null };
       this.#place(region, "A", this.#size, x, y, width, height);
       return region;
     });
@@ -188,7 +188,10 @@ export class Regions extends EventTarget {
   /** End a gesture, and take back what it has changed. */
   cancel() {
     const count = this.#list.length;
-    if (this.#last.what === "gesture") this.undo();
+    if (this.#last.what === "gesture") {
+      this.undo();
+      this.#undone.pop(); // nobody wanted it
+    }
     this.#number -= count - this.#list.length;
     this.release();
   }
