@@ -267,7 +267,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
         title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
         head=_head(folder, evaluation),
         verdict=sentences.verdict(evaluation, registers),
-        way=_way(evaluation.deciding, evaluation.metric, evaluation.shown_confidence),
+        way=_way(evaluation),
         ends=_ends(folder, evaluation.deciding),
         reason=" ".join([reason, *([sentences.REGISTERS_NOTHING] if is_alone else [])]),
         notices=evaluation.notices,
@@ -395,15 +395,23 @@ def _ceiling(
     }
 
 
-def _way(result: ScoredDataset, metric: str, level: float) -> dict[str, Any]:
-    """Return the values of the macro `way`: how near each model comes to people in a metric, or why not."""
-    ceiling, who = result.ceiling, Provenance(vars(result.manifest)).observers
+def _way(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the values of the macro `way`: how near each model comes to people in a metric, or why not.
+
+    They are of the images that decide, or else of the first ones with a ceiling.
+    """
+    metric, level = evaluation.metric, evaluation.shown_confidence
+    sets = {evaluation.decides: evaluation.deciding} | evaluation.datasets
+    known = [name for name, each in sets.items() if isinstance(each.ceiling, CeilingScores)]
+    name = known[0] if known else evaluation.decides
+    ceiling, who = sets[name].ceiling, Provenance(vars(sets[name].manifest)).observers
     if not isinstance(ceiling, CeilingScores):
         absent = ceiling.absent if ceiling else "The data do not tell observers apart."
         return {"absent": f"How near the candidate comes to {who} is not known. {absent}"}
     rows = [row for row in ceiling_rows.ceiling_rows(ceiling) if row["metric"] == metric]
     return ceiling_rows.ceiling_chart(rows, MODELS, of=f" of the way to {who}") | {
         "who": who,
+        "images": PreparedData.images_of(name),
         "percent": wording.percent(level),
         "note": " ".join(ceiling_rows.ceiling_notes(rows, ceiling, level)),
     }
@@ -412,7 +420,7 @@ def _way(result: ScoredDataset, metric: str, level: float) -> dict[str, Any]:
 def _ends(folder: pathlib.Path, result: ScoredDataset) -> dict[str, list[dict[str, Any]]]:
     """Heading -> the images that the candidate predicts best or worst, with what people and the candidate say."""
     names = ("stimulus", "density", Role.CANDIDATE)
-    labels = {"density": "People", "candidate": "Candidate"}
+    labels = {"density": Provenance(vars(result.manifest)).observers.capitalize(), "candidate": "Candidate"}
     found: dict[str, list[dict[str, Any]]] = {"Predicted best": [], "Predicted worst": []}
     for heading, group in zip(found, ("best", "worst"), strict=True):
         pictures = [picture for picture in result.pictures if picture.group == group]

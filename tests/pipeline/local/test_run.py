@@ -357,6 +357,9 @@ def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved,
     assert process.returncode == 128 + signal.SIGINT
     assert "Interrupted." in output
     assert "make run-pipeline RESUME=mine" in output
+    page = (tmp_path / "mine" / "report.html").read_text()
+    assert "<strong>Interrupted</strong><div><p><code>make run-pipeline RESUME=mine</code>" in page
+    assert "refresh" not in page
     assert "Traceback" not in output
     assert not processes_of(tmp_path / "mine")
 

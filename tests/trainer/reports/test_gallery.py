@@ -53,6 +53,10 @@ def images(page):
     return page.locator(".gallery").first.locator("article code").all_text_contents()
 
 
+def test_page_is_no_wider_than_a_phone(page):
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_images_are_sorted_by_any_metric(page, evaluation):
     scores = {each.image: each.scores for each in evaluation.datasets["salicon"].pictures}
     metric, order = page.locator(".gallery").first.locator("select").all()

@@ -169,6 +169,19 @@ def test_first_screen_has_the_verdict_the_way_to_people_and_six_images_before_an
         assert re.search(r"Candidate, ([^\"]+)", part)[1] == image
 
 
+def test_the_way_to_people_is_of_other_images_if_those_that_decide_name_no_observers(evaluation, store, tmp_path):
+    report.write_report(
+        store(tmp_path, dataclasses.replace(evaluation, decides="fixationadd1000")), tmp_path / "report.html"
+    )
+    first = (tmp_path / "report.html").read_text().partition("Predicted best")[0]
+    assert "% of the way to people (" in first
+    assert "KLD on validation images of salicon." in first
+    del evaluation.datasets["salicon"]
+    alone = store(tmp_path / "alone", dataclasses.replace(evaluation, decides="fixationadd1000"))
+    report.write_report(alone, tmp_path / "report.html")
+    assert "do not tell observers apart" in (tmp_path / "report.html").read_text()
+
+
 def test_names_are_escaped(evaluation, store, tmp_path):
     del evaluation.datasets["fixationadd1000"]
     salicon = evaluation.datasets["salicon"]
