@@ -92,7 +92,7 @@ class Held(Model):
 
         self.count += 1
         assert self.let_go.wait(60)
-        return super().predict(*args, begin=counted, **options)
+        return super().predict(*args, **{**options, "begin": counted})
 
 
 @contextlib.contextmanager
