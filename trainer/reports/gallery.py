@@ -89,7 +89,7 @@ def describe_gallery(
 
 
 def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> dict[str, Pixels]:
-    """Read the stimulus of one image and its maps over the darkened stimulus: label -> (h, w, 3) RGB.
+    """Read the stimulus of one image and its maps over the grey stimulus: label -> (h, w, 3) RGB.
 
     Args:
         files: `stimulus`, and names of maps -> PNG file. May be empty.
