@@ -379,7 +379,9 @@ class Page {
     const images = this.#images().map((image, index) => {
       const [part, { size }] = [parts[index], this.#shown[index]];
       const caption = `${this.#comparing ? `${image.slot}: ` : ""}${image.name}, ${part(".size").textContent}`;
-      return { ...image, caption, size, stage: part(".stage") };
+      const isHeat = find("#work").dataset.view === "heat";
+      const ground = isHeat && ((pixels) => this.#painter.grey(pixels, find("#opacity").value / 100));
+      return { ...image, caption, size, stage: part(".stage"), ground };
     });
     const said = [find("#verdict"), find("#unseen"), ...parts.flatMap((part) => [part(".hollow"), part(".trust")])];
     const told = said.filter(({ hidden }) => !hidden).map(({ textContent }) => textContent);

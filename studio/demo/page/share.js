@@ -13,7 +13,7 @@ const ROW = 32;
 /** A sheet of paper, which grows while things are put on it from top to bottom. */
 class Sheet {
   #canvas = make("canvas", { width: WIDTH, height: 1 });
-  pen = this.#canvas.getContext("2d");
+  pen = this.#canvas.getContext("2d", { willReadFrequently: true });
   #steps = [];
   y = MARGIN;
 
@@ -56,8 +56,8 @@ class Sheet {
 }
 
 /**
- * Draw one or two `images` {slot, caption, stage, size, regions, measures} beside each other, where `stage` is the element
- * that shows one. The first of the `rows` of a table are its headings. A `legend` has `colors`, and what the first and the
+ * Draw one or two `images` {slot, caption, stage, size, regions, measures, ground} beside each other, where `stage` is the
+ * element that shows one, and `ground`, if there is one, changes its pixels. The first of the `rows` of a table are its headings. A `legend` has `colors`, and what the first and the
  * last one mean. `colors` are those of the regions, and `texts` say what was seen, by whom, and what it is not.
  */
 export async function drawSheet({ title, images, rows, legend, colors, texts }) {
@@ -72,7 +72,7 @@ export async function drawSheet({ title, images, rows, legend, colors, texts }) 
     sheet.write(image.caption, { font: BOLD, x, width: column });
     const scale = Math.min(column / image.size.width, TALLEST / image.size.height);
     sheet.draw((pen, y) => drawImage(pen, image, colors, { x, y, scale }));
-    sheet.y += image.size.height * scale;
+    sheet.y += Math.ceil(image.size.height * scale);
     return sheet.y;
   });
   sheet.y = Math.max(...ends) + GAP;
@@ -83,17 +83,20 @@ export async function drawSheet({ title, images, rows, legend, colors, texts }) 
 }
 
 /** Draw an image and its map as its stage shows them, and the regions. */
-function drawImage(pen, { stage, size, regions, measures }, colors, { x: left, y: top, scale }) {
-  const [width, height] = [size.width * scale, size.height * scale];
+function drawImage(pen, { stage, size, regions, measures, ground }, colors, { x: left, y: top, scale }) {
+  const [width, height] = [size.width, size.height].map((side) => Math.max(1, Math.round(side * scale)));
   const [image, map] = [stage.querySelector("img"), stage.querySelector("canvas")];
   pen.save();
   pen.beginPath();
   pen.rect(left, top, width, height);
   pen.clip();
   pen.imageSmoothingQuality = "high";
-  pen.filter = getComputedStyle(image).filter;
   if (!image.classList.contains("blank")) pen.drawImage(image, left, top, width, height);
-  pen.filter = "none";
+  if (ground) {
+    const area = pen.getImageData(left, top, width, height); // WebKit has no filter of a canvas
+    ground(area.data);
+    pen.putImageData(area, left, top);
+  }
   pen.globalAlpha = Number(map.style.opacity);
   if (!map.hidden) pen.drawImage(map, left, top, width, height);
   pen.globalAlpha = 1;
