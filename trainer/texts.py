@@ -99,9 +99,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     }
     for ending in difflib.get_close_matches(bare, endings, n=1, cutoff=0.8):
         whole = [choice for each, choice in folded.items() if each.lstrip("-") == ending]
-        longer = whole or [
-            each for each in folded.values() if re.search(f"[_-]{re.escape(ending)}$", each.casefold())
-        ]
+        last = f"_{ending}", f"-{ending}"
+        longer = whole or [choice for each, choice in folded.items() if each.endswith(last)]
         if 1 <= len(longer) <= 3:  # such as base_epochs and finetune_epochs
             return f". Did you mean {' or '.join(map(repr, longer))}?"
     # In a name of two characters, one may be wrong.

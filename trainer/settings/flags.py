@@ -284,8 +284,12 @@ def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> N
 
 def as_flags(text: str, config: type) -> str:
     """`text` with the flag of each setting of a dataclass. Example: `--split hash` for `split=hash`."""
-    names = "|".join(field.name for field in dataclasses.fields(config))
-    return re.sub(rf"(?<![\w,='])({names})=(?=\S)", lambda found: f"{flag_of(found[1])} ", text)
+    names = {field.name for field in dataclasses.fields(config)}
+
+    def flag(found: re.Match[str]) -> str:
+        return f"{flag_of(found[1])} " if found[1] in names else found[0]
+
+    return re.sub(r"(?<![\w,='])(\w+)=(?=\S)", flag, text)
 
 
 @contextlib.contextmanager

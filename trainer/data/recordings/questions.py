@@ -38,8 +38,9 @@ class Option:
     @property
     def line(self) -> str:
         """What chooses it in `reading.toml`. Example: `unit = "percent"` for the setting `coordinates=percent`."""
-        form = r"(coordinates|screen_size|columns)=(\S+|'.+')(?: image_on_screen=(\S+))?"
-        found = re.fullmatch(form, self.setting)
+        found = re.fullmatch(
+            r"(coordinates|screen_size|columns)=(\S+|'.+')(?: image_on_screen=(\S+))?", self.setting
+        )
         if found is None:
             return self.setting
         name, value, how = found.groups()
