@@ -2,6 +2,7 @@
 
 import { announce, complain, counted, make, save } from "./dom.js";
 import { Elements } from "./elements.js";
+import { groundOf } from "./ground.js";
 import { keep, restore } from "./kept.js";
 import { Painter, moved } from "./map.js";
 import { Maps } from "./maps.js";
@@ -210,9 +211,8 @@ class Page {
 
   #mark() {
     const [a, b] = this.#panels;
-    const { entries } = this.#strip;
     const shown = this.#comparing ? { A: a.file, B: b.file } : { A: a.file };
-    this.#strip.mark(shown, (file) => this.#overview.shareOn(entries.findIndex((entry) => entry.file === file)) || "ready");
+    this.#strip.mark(shown, (index) => this.#overview.shareOn(index) || "ready");
     find("#strip .of-b").hidden = !this.#comparing;
   }
 
@@ -261,8 +261,8 @@ class Page {
     find("#work").dataset.view = view;
     find("#work").classList.toggle("is-wide", find("#wide").checked);
     find("#work").classList.toggle("is-actual", find("#actual").checked);
-    grey("#grey", this.#facts.ground, 1);
-    grey("#fading", this.#facts.ground, Math.min(1, opacity / this.#facts.opacity)); // as heat.py has it
+    filter("#grey", groundOf(this.#facts, this.#facts.opacity));
+    filter("#fading", groundOf(this.#facts, opacity));
     const [a, b] = this.#panels;
     const screen = find("#screen").value;
     const asked = { screen, kind: { "": "", whole: "picture" }[screen] ?? "page", page: "" };
@@ -380,7 +380,7 @@ class Page {
       const [part, { size }] = [parts[index], this.#shown[index]];
       const caption = `${this.#comparing ? `${image.slot}: ` : ""}${image.name}, ${part(".size").textContent}`;
       const isHeat = find("#work").dataset.view === "heat";
-      const ground = isHeat && ((pixels) => this.#painter.grey(pixels, find("#opacity").value / 100));
+      const ground = isHeat ? groundOf(this.#facts, find("#opacity").value / 100) : null;
       return { ...image, caption, size, stage: part(".stage"), ground };
     });
     const said = [find("#verdict"), find("#unseen"), ...parts.flatMap((part) => [part(".hollow"), part(".trust")])];
@@ -422,12 +422,11 @@ function asSeen({ asked, windows: [[top, bottom], next], imageWidth, page, seenA
   return { screen: asked.screen || (next ? screen : ""), kind: "", page: seenAs ? page : "" };
 }
 
-/** Let a filter make an image grey, from the level `black` to the level `white`, to a `degree` of 0..1. */
-function grey(filter, [black, white], degree) {
-  const part = (degree * (white - black)) / 255 / 3;
-  const rows = [0, 1, 2].map((row) => [0, 1, 2].map((other) => part + (other === row ? 1 - degree : 0)));
-  const matrix = [...rows.flatMap((row) => [...row, 0, (degree * black) / 255]), 0, 0, 0, 1, 0];
-  find(`${filter} feColorMatrix`).setAttribute("values", matrix.join(" "));
+/** Let a filter of the page make an image the ground of a heat. */
+function filter(name, { sum, own, level }) {
+  const rows = [0, 1, 2].map((row) => [0, 1, 2].map((other) => sum + (other === row ? own : 0)));
+  const matrix = [...rows.flatMap((row) => [...row, 0, level / 255]), 0, 0, 0, 1, 0];
+  find(`${name} feColorMatrix`).setAttribute("values", matrix.join(" "));
 }
 
 try {

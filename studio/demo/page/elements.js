@@ -1,16 +1,8 @@
 /** Offers the buttons, headings, images and fields of the page that was opened as regions, one by one or all of a kind. */
 
-import { announce, make, percent } from "./dom.js";
+import { announce, counted, make, percent } from "./dom.js";
 
-/** Kind -> of one, and of several. */
-const KINDS = {
-  button: ["button", "buttons"],
-  heading: ["heading", "headings"],
-  image: ["image", "images"],
-  field: ["field", "fields"],
-};
-
-const counted = (kind, count) => `${count} ${KINDS[kind][count === 1 ? 0 : 1]}`;
+const KINDS = ["button", "heading", "image", "field"];
 
 /** Fills `element` for the page that image A shows. An element that is chosen is a region; one chosen again is none. */
 export class Elements {
@@ -36,11 +28,11 @@ export class Elements {
     this.#list = list;
     this.#buttons = [];
     this.#element.hidden = !list?.length;
-    const kinds = Object.keys(KINDS).map((kind) => [kind, (list ?? []).filter((each) => each.kind === kind)]);
+    const kinds = KINDS.map((kind) => [kind, (list ?? []).filter((each) => each.kind === kind)]);
     const groups = kinds.filter(([, some]) => some.length);
-    const said = groups.map(([kind, { length }]) => counted(kind, length)).join(", ");
+    const said = groups.map(([kind, { length }]) => counted(length, kind)).join(", ");
     const rows = groups.map(([kind, some]) => {
-      const all = some.length > 1 ? [this.#button(`All ${counted(kind, some.length)}`, some)] : [];
+      const all = some.length > 1 ? [this.#button(`All ${counted(some.length, kind)}`, some)] : [];
       return make("p", { class: "offers" }, ...all, ...some.map((each) => this.#button(each.name, [each])));
     });
     const details = make("details", { open: true }, make("summary", {}, `On this page: ${said}`), ...rows);
@@ -70,7 +62,7 @@ export class Elements {
     }
     this.#regions.release();
     const [first, ...more] = others.length ? others : elements;
-    announce(`${more.length ? counted(first.kind, elements.length) : first.name} ${others.length ? "added" : "removed"}`);
+    announce(`${more.length ? counted(elements.length, first.kind) : first.name} ${others.length ? "added" : "removed"}`);
   }
 
   #press() {

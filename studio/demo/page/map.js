@@ -118,19 +118,17 @@ export class Painter {
   #change;
   #limit;
   #opacity;
-  #ground;
 
   /**
    * `heat` and `change` are lists of 256 colours #rrggbb, of which the first show as much as `strengths` say, 0..1. A difference of `change_limit` times the mean, or more, gets
    * the last colour and the `opacity`.
    */
-  constructor({ heat, strengths, change, change_limit, opacity, ground }) {
+  constructor({ heat, strengths, change, change_limit, opacity }) {
     this.#heat = heat.map(rgb);
     this.#strengths = strengths;
     this.#change = change.map(rgb);
     this.#limit = change_limit;
     this.#opacity = opacity;
-    this.#ground = ground;
   }
 
   /** The colours of a `heat` over an image, of a `map` alone and of a `change`, from the least to the most. */
@@ -143,17 +141,6 @@ export class Painter {
   /** Draw heat colours over the image, which the page shows in grey. */
   heat(canvas, map) {
     this.#heatmap(canvas, map, (level) => Math.round(255 * this.#strengths[level]));
-  }
-
-  /** Make `pixels` of an image, red, green, blue and alpha, grey as they are below a heat of an `opacity`. */
-  grey(pixels, opacity) {
-    const [black, white] = this.#ground;
-    const greyness = Math.min(1, opacity / this.#opacity);
-    for (let at = 0; at < pixels.length; at += 4) {
-      const mean = (pixels[at] + pixels[at + 1] + pixels[at + 2]) / 3;
-      const grey = black + ((white - black) * mean) / 255;
-      for (let channel = at; channel < at + 3; channel += 1) pixels[channel] += greyness * (grey - pixels[channel]);
-    }
   }
 
   /** Draw opaque heat colours. */

@@ -13,7 +13,8 @@ const ALONE = "a browser hands over the file alone, without its pictures and sty
 
 /**
  * Dispatches `open` when it shows another image, or none, `map` when a map arrives, `rest` when it waits for nothing any
- * more, and `files`, with the files as its `detail`, when somebody chooses some. It shows `file` and `map`, which are null while it is empty.
+ * more, and `files`, with the files as its `detail`, when somebody chooses some. It shows `file` and `map`, which are null
+ * while it is empty.
  */
 export class Panel extends EventTarget {
   file = null;

@@ -57,8 +57,8 @@ class Sheet {
 
 /**
  * Draw one or two `images` {slot, caption, stage, size, regions, measures, ground} beside each other, where `stage` is the
- * element that shows one, and `ground`, if there is one, changes its pixels. The first of the `rows` of a table are its headings. A `legend` has `colors`, and what the first and the
- * last one mean. `colors` are those of the regions, and `texts` say what was seen, by whom, and what it is not.
+ * element that shows one, and `ground`, if there is one, what the image becomes below its map. The first of the `rows` of a
+ * table are its headings. A `legend` has `colors`, and what the first and the last one mean. `colors` are those of the regions, and `texts` say what was seen, by whom, and what it is not.
  */
 export async function drawSheet({ title, images, rows, legend, colors, texts }) {
   const sheet = new Sheet();
@@ -94,7 +94,7 @@ function drawImage(pen, { stage, size, regions, measures, ground }, colors, { x:
   if (!image.classList.contains("blank")) pen.drawImage(image, left, top, width, height);
   if (ground) {
     const area = pen.getImageData(left, top, width, height); // WebKit has no filter of a canvas
-    ground(area.data);
+    sink(area.data, ground);
     pen.putImageData(area, left, top);
   }
   pen.globalAlpha = Number(map.style.opacity);
@@ -122,6 +122,14 @@ function drawImage(pen, { stage, size, regions, measures, ground }, colors, { x:
   pen.restore();
   Object.assign(pen, { strokeStyle: LINE, lineWidth: 1 });
   pen.strokeRect(left, top, width, height);
+}
+
+/** Make pixels, red, green, blue and alpha, the ground of a heat. */
+function sink(pixels, { sum, own, level }) {
+  for (let at = 0; at < pixels.length; at += 4) {
+    const grey = sum * (pixels[at] + pixels[at + 1] + pixels[at + 2]) + level;
+    for (let channel = at; channel < at + 3; channel += 1) pixels[channel] = grey + own * pixels[channel];
+  }
 }
 
 /** Draw a label that stays between two sides. */

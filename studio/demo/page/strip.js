@@ -63,13 +63,13 @@ export class Strip extends EventTarget {
     this.#run();
   }
 
-  /** Show which files are images A and B, slot -> file, and a text for each image that is ready. */
+  /** Show which files are images A and B, slot -> file, and a text for each image that is ready, by its number. */
   mark(shown, textOf) {
-    for (const { file, state, item, text } of this.entries) {
+    for (const [index, { file, state, item, text }] of this.entries.entries()) {
       const slots = Object.keys(shown).filter((slot) => shown[slot] === file);
       item.querySelector("b").textContent = slots.join(" ");
       item.querySelector("button").setAttribute("aria-current", String(slots.length > 0));
-      item.querySelector(".state").textContent = state === "ready" ? textOf(file) : text;
+      item.querySelector(".state").textContent = state === "ready" ? textOf(index) : text;
     }
   }
 

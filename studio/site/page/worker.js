@@ -4,6 +4,7 @@
  */
 
 import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
+import { groundOf } from "./ground.js";
 import { mixed, peaked, see } from "./kinds.js";
 import { mirrored, prepare, reduced, restore, shrink } from "./resize.js";
 import { joined, screensOf } from "./screens.js";
@@ -191,12 +192,11 @@ async function draw(drawing, { values: pixels, width, height }, { values: map },
  * red, green and blue.
  */
 function overlay(opacity) {
-  const [black, white] = facts.ground;
-  const greyness = Math.min(1, opacity / facts.opacity);
+  const { sum, own, level: grey } = groundOf(facts, opacity);
   return (color, level) => {
     const alpha = opacity * facts.strengths[level];
-    const ground = (1 - alpha) * greyness * black;
-    const rgb = [1, 3, 5].map((from) => alpha * parseInt(color.slice(from, from + 2), 16) + ground);
-    return [((1 - alpha) * greyness * (white - black)) / 255 / 3, (1 - alpha) * (1 - greyness), ...rgb];
+    const kept = 1 - alpha;
+    const rgb = [1, 3, 5].map((from) => alpha * parseInt(color.slice(from, from + 2), 16) + kept * grey);
+    return [kept * sum, kept * own, ...rgb];
   };
 }
